@@ -1,0 +1,120 @@
+"""The canonical conversation: what was said, never how a provider spells it.
+
+A conversation is never edited. Each message keeps a memo of its encoded form per dialect, so that
+a long history is encoded once and not at every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A model's wish to call a tool.
+
+    Attributes:
+        id: Unique within the conversation; the provider's own id if that was present and unique.
+        name: As the model wrote it; it may name no tool at all.
+        arguments: The raw text, unread: JSON in most cases.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemMessage:
+    """Rules that stand above the conversation."""
+
+    text: str
+    kind: Literal["system"] = "system"
+    memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserMessage:
+    """What a person, or the task itself, asks."""
+
+    text: str
+    kind: Literal["user"] = "user"
+    memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistantMessage:
+    """One reply of a model: text, the calls it wants, and its reasoning kept apart."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    kind: Literal["assistant"] = "assistant"
+    memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMessage:
+    """What one tool call came to, as text for the model."""
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+    kind: Literal["tool"] = "tool"
+    memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
+
+
+ChatMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens; `estimated` when at least one figure did not come from the provider."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            estimated=self.estimated or other.estimated,
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """The public form; `cached_tokens` and `estimated` only where they say something."""
+        known: dict[str, object] = {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.total_tokens,
+        }
+        if self.cached_tokens:
+            known["cached_tokens"] = self.cached_tokens
+        return known | {"estimated": True} if self.estimated else known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """What a model is told of a tool: its name, what it does, and a JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+
+
+def estimate_tokens(text: str) -> int:
+    """A rough count where no provider gave one: 4 ASCII characters or 1 other character a token."""
+    wide = 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
+    return (len(text) - wide + 3) // 4 + wide

@@ -1,0 +1,323 @@
+"""What can happen to a task: the journal's vocabulary.
+
+Each event is a small frozen value; `Recorded` is the envelope that the journal puts around it.
+`SCHEMA_VERSION` counts the forms these values have had; older forms are read through `codec`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from hermes.core.budget import Limits
+from hermes.core.chat import ToolCall, Usage
+from hermes.core.effects import Effect
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal["succeeded", "failed", "partial", "cancelled"]
+CallStatus = Literal["ok", "error", "timeout", "in_doubt", "refused"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """An error as a value.
+
+    Attributes:
+        code: A short word for programs: `budget`, `auth`, `timeout`, `bad_arguments` …
+        message: One line for people: what was seen and where.
+        retryable: Whether the same thing may work later.
+        hint: What to do next.
+    """
+
+    code: str
+    message: str
+    retryable: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """What a waiting task waits for: a person's approval or answer, or a call in doubt."""
+
+    kind: Literal["approval", "question", "in_doubt"]
+    path: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCreated:
+    type: ClassVar[Literal["task.created"]] = "task.created"
+    agent: str
+    goal: str
+    input: object = None
+    session_id: str | None = None
+    parent_id: str | None = None
+    root_id: str | None = None
+    criteria: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    priority: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    tenant: str = ""
+    code_version: str = ""
+    variables: Mapping[str, object] = field(default_factory=dict[str, object])
+    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
+    launch: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDispatched:
+    type: ClassVar[Literal["task.dispatched"]] = "task.dispatched"
+    receiver: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStarted:
+    """Work begins; `earlier` are the session's tasks whose goal and answer the model is shown."""
+
+    type: ClassVar[Literal["task.started"]] = "task.started"
+    worker: str
+    code_version: str = ""
+    earlier: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWaiting:
+    type: ClassVar[Literal["task.waiting"]] = "task.waiting"
+    pending: tuple[Pending, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResumed:
+    """Work goes on after a crash, an interruption or a wait."""
+
+    type: ClassVar[Literal["task.resumed"]] = "task.resumed"
+    worker: str
+    reason: str
+    code_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettled:
+    """The one end of a task."""
+
+    type: ClassVar[Literal["task.settled"]] = "task.settled"
+    outcome: Outcome
+    output: object = None
+    error: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequested:
+    """The intent of a model call: the recipe of the request, never its text.
+
+    Attributes:
+        history: How many conversation messages the request carries.
+        prompt: Digest of the system prompt.
+        tools: Digest of the tool schemas offered.
+        repair: Text of a passing reminder that is sent but kept out of the conversation.
+    """
+
+    type: ClassVar[Literal["model.requested"]] = "model.requested"
+    path: str
+    model: str
+    history: int
+    prompt: str
+    tools: str
+    repair: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplied:
+    type: ClassVar[Literal["model.replied"]] = "model.replied"
+    path: str
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    finish_reason: str = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailed:
+    type: ClassVar[Literal["model.failed"]] = "model.failed"
+    path: str
+    error: Fault
+    partial_text: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted:
+    """The intent of a tool call: committed before the tool may act.
+
+    Attributes:
+        fingerprint: Digest of tool name and canonical arguments.
+        arguments: The arguments as the tool gets them, if they differ from what the model wrote.
+        repairs: What was changed on the way, one line each.
+    """
+
+    type: ClassVar[Literal["tool.started"]] = "tool.started"
+    path: str
+    call_id: str
+    name: str
+    effect: Effect
+    fingerprint: str
+    timeout_s: float | None = None
+    arguments: Mapping[str, object] | None = None
+    repairs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned:
+    """A tool's result: `content` is to the letter what the model reads.
+
+    Attributes:
+        blob: SHA-256 of the full result when `content` is a head and tail of it.
+        size: Characters of the full result.
+    """
+
+    type: ClassVar[Literal["tool.returned"]] = "tool.returned"
+    path: str
+    call_id: str
+    name: str
+    content: str
+    size: int
+    blob: str | None = None
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFailed:
+    """A call that came to nothing: it raised, ran out of time, or was refused and never ran."""
+
+    type: ClassVar[Literal["tool.failed"]] = "tool.failed"
+    path: str
+    call_id: str
+    name: str
+    status: Literal["error", "timeout", "refused"]
+    error: Fault
+    content: str
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolInDoubt:
+    """A started call whose outcome nobody knows and which may not simply be made again."""
+
+    type: ClassVar[Literal["tool.in_doubt"]] = "tool.in_doubt"
+    path: str
+    call_id: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReconciled:
+    """A doubt was ended: the call took place (`done`) or did not and is made now (`again`)."""
+
+    type: ClassVar[Literal["tool.reconciled"]] = "tool.reconciled"
+    path: str
+    call_id: str
+    name: str
+    decision: Literal["done", "again"]
+    by: str
+    content: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariableSet:
+    type: ClassVar[Literal["variable.set"]] = "variable.set"
+    name: str
+    value: object
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressReported:
+    type: ClassVar[Literal["progress.reported"]] = "progress.reported"
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactSaved:
+    """A tool kept a named piece of data; the bytes are the blob `sha256`."""
+
+    type: ClassVar[Literal["artifact.saved"]] = "artifact.saved"
+    path: str
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetExceeded:
+    type: ClassVar[Literal["budget.exceeded"]] = "budget.exceeded"
+    limit: str
+    allowed: float
+    spent: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSent:
+    type: ClassVar[Literal["message.sent"]] = "message.sent"
+    message: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageHandled:
+    type: ClassVar[Literal["message.handled"]] = "message.handled"
+    message_id: str
+
+
+TaskEvent = (
+    TaskCreated
+    | TaskDispatched
+    | TaskStarted
+    | TaskWaiting
+    | TaskResumed
+    | TaskSettled
+    | ModelRequested
+    | ModelReplied
+    | ModelFailed
+    | ToolStarted
+    | ToolReturned
+    | ToolFailed
+    | ToolInDoubt
+    | ToolReconciled
+    | VariableSet
+    | ProgressReported
+    | ArtifactSaved
+    | BudgetExceeded
+    | MessageSent
+    | MessageHandled
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One event in the journal.
+
+    Attributes:
+        event_id: 32 hex digits, made by the writer; a repeat of the same write finds it.
+        position: Place in the whole journal; 0 until the store has given one.
+        seq: Place in the task's stream, from 1, without gaps.
+        token: Lease token of the writer.
+        at: When it happened, in UTC, to the microsecond.
+    """
+
+    event_id: str
+    task_id: str
+    seq: int
+    event: TaskEvent
+    at: datetime
+    trace_id: str
+    token: int = 0
+    position: int = 0
