@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -42,8 +43,16 @@ def _line(error: Mapping[str, object], model: type[BaseModel]) -> str:
 def _fields(model: type[BaseModel], parents: Sequence[str]) -> list[str]:
     for name in parents:
         field = model.model_fields.get(name)
-        inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        inner = _section(field.annotation) if field else None
+        if inner is None:
             return []
         model = inner
     return list(model.model_fields)
+
+
+def _section(annotation: object) -> type[BaseModel] | None:
+    """The model in an annotation such as `Limits` or `Limits | None`."""
+    for item in (annotation, *get_args(annotation)):
+        if isinstance(item, type) and issubclass(item, BaseModel):
+            return item
+    return None

@@ -1,0 +1,190 @@
+"""What an agent is: in Python, or in a TOML or YAML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hermes.core import json
+from hermes.core.budget import Limits
+from hermes.core.problems import did_you_mean, problems
+from hermes.errors import ConfigError
+from hermes.tools import Tool, builtin_tools, load_tools
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentDefinition:
+    """An agent, ready to be given work.
+
+    Attributes:
+        name: Also the receiver name of its queue.
+        role: Who it is, in a few words.
+        instructions: What it is to do and how.
+        tools: All tools it may have; groups decide which are on.
+        groups: Tool groups that are on; None for the settings' choice.
+        model: Model name or `playbook:FILE`; None for the settings' choice.
+        limits: Bounds of one task; None for the settings' choice.
+        input_schema: JSON Schema of structured input.
+        output_schema: JSON Schema that the answer has to fit.
+        required_tools: Tools that must have succeeded before the end.
+        source: The file it was read from.
+    """
+
+    name: str = "agent"
+    role: str = ""
+    instructions: str = ""
+    tools: tuple[Tool, ...] = ()
+    groups: tuple[str, ...] | None = None
+    model: str | None = None
+    limits: Limits | None = None
+    input_schema: Mapping[str, object] | None = None
+    output_schema: Mapping[str, object] | None = None
+    required_tools: tuple[str, ...] = ()
+    source: Path | None = field(default=None, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything that a model is told changes."""
+        return json.digest(
+            [self.name, self.role, self.instructions, [tool.fingerprint for tool in self.tools]]
+        )
+
+
+class _LimitsSection(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    max_steps: int | None = None
+    max_model_calls: int | None = None
+    max_tool_calls: int | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+
+
+class _AgentFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    role: str = ""
+    instructions: str = ""
+    tools: list[str] = []
+    groups: list[str] | None = None
+    model: str | None = None
+    limits: _LimitsSection | None = None
+    input_schema: dict[str, object] | None = None
+    output_schema: dict[str, object] | None = None
+    required_tools: list[str] = []
+
+
+def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinition:
+    """Read an agent file.
+
+    Args:
+        path: A `.toml`, `.yaml` or `.yml` file in UTF-8.
+        more_tools: Tools that the file may name besides those it loads.
+
+    Raises:
+        ConfigError: The file is missing, unreadable, or says something unknown or wrong; every
+            fault is named with its full path.
+    """
+    try:
+        body = _AgentFile.model_validate(read_table(path))
+    except ValidationError as exc:
+        lines = "; ".join(problems(exc, _AgentFile, where=str(path)))
+        raise ConfigError(lines) from exc
+    tools = _tools(path, body.tools, more_tools)
+    names = [tool.name for tool in tools]
+    for name in body.required_tools:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"its tools: {', '.join(sorted(names))}"
+            raise ConfigError(f"{path}: required_tools names {name!r}, which it lacks; {hint}")
+    return AgentDefinition(
+        name=body.name,
+        role=body.role,
+        instructions=body.instructions,
+        tools=tuple(tools),
+        groups=tuple(body.groups) if body.groups is not None else None,
+        model=_model(path, body.model),
+        limits=_limits(path, body.limits),
+        input_schema=body.input_schema,
+        output_schema=body.output_schema,
+        required_tools=tuple(body.required_tools),
+        source=path,
+    )
+
+
+def read_table(path: Path) -> dict[str, object]:
+    """Read a TOML or YAML file whose top is a table.
+
+    Raises:
+        ConfigError: It is missing, not UTF-8, not TOML/YAML, or holds something else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as exc:
+        raise ConfigError(f"{path}: cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path}: is not UTF-8 (byte {exc.start})", hint="save it so") from exc
+    value = _parse(path, text)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: must hold a table of keys, not a {type(value).__name__}")
+    return cast("dict[str, object]", value)
+
+
+def _parse(path: Path, text: str) -> object:
+    if path.suffix == ".toml":
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as exc:
+            raise ConfigError(f"{path}: is not TOML: {exc}") from exc
+    if path.suffix in (".yaml", ".yml"):
+        import yaml  # loaded on use: most starts need no YAML
+
+        try:
+            return cast("object", yaml.safe_load(text))
+        except yaml.YAMLError as exc:
+            raise ConfigError(f"{path}: is not YAML: {' '.join(str(exc).split())}") from exc
+    raise ConfigError(f"{path}: must end in .toml, .yaml or .yml")
+
+
+def _tools(path: Path, entries: Sequence[str], more: Sequence[Tool]) -> list[Tool]:
+    known = {tool.name: tool for tool in (*builtin_tools(), *more)}
+    tools: dict[str, Tool] = {}
+    for entry in entries:
+        if entry.endswith((".py", "/")) or (path.parent / entry).exists():
+            found = _load(path, entry)
+        elif entry in known:
+            found = [known[entry]]
+        else:
+            hint = did_you_mean(entry, known) or f"by name there are: {', '.join(sorted(known))}"
+            raise ConfigError(f"{path}: tools names {entry!r}: no such file and no such tool; {hint}")
+        tools.update((tool.name, tool) for tool in found)
+    return list(tools.values())
+
+
+def _load(path: Path, entry: str) -> list[Tool]:
+    try:
+        return load_tools((path.parent / entry).resolve())
+    except ConfigError as exc:
+        raise ConfigError(f"{path}: tools: {exc.message}", hint=exc.hint) from exc
+
+
+def _model(path: Path, model: str | None) -> str | None:
+    kind, colon, rest = (model or "").partition(":")
+    if kind == "playbook" and colon:
+        return f"playbook:{(path.parent / rest).resolve()}"
+    return model
+
+
+def _limits(path: Path, section: _LimitsSection | None) -> Limits | None:
+    if section is None:
+        return None
+    given = section.model_dump(exclude_unset=True)
+    try:
+        return Limits(**given)
+    except ValueError as exc:
+        raise ConfigError(f"{path}: limits.{exc}") from exc

@@ -1,0 +1,424 @@
+"""The composition root: an agent to call, and the application that makes its runs durable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from hermes.agents import (
+    AgentDefinition,
+    Decision,
+    Equipment,
+    Executor,
+    load_agent,
+    response_of,
+)
+from hermes.core import json
+from hermes.core.budget import Limits
+from hermes.core.clock import Clock, SystemClock
+from hermes.core.ids import NewUUID, uuid7
+from hermes.core.request import AgentRequest, AgentResponse
+from hermes.core.task import Task, TaskState
+from hermes.errors import ConfigError, InputError, LeaseHeldError
+from hermes.loop import Observer
+from hermes.models import Model, open_model
+from hermes.runtime import Order, WorkerProcess, free_task, submit, wake_message
+from hermes.store import Lease, Store, open_store
+from hermes.tools import ArgumentError, Tool, ToolRegistry, builtin_tools, read_arguments, tool
+
+if TYPE_CHECKING:
+    from hermes.config import Settings
+
+STANDARD_GROUPS = ("core", "http")
+"""Groups that may be switched on even where no tool is in them."""
+
+_LANE_POLL_S = 0.2
+
+
+class Agent:
+    """A model, its tools and its rules: call `run` and get an answer.
+
+    Without an application around it a run lives in memory and writes no file.
+
+    Args:
+        name: Also the name of its queue; letters, digits, `.`, `_`, `-`.
+        role: Who it is, in a few words.
+        instructions: What it is to do and how.
+        tools: `@tool` functions; a plain function becomes an `unsafe` tool.
+        groups: Tool groups to switch on; `core` and `http` by default.
+        model: A model name, `playbook:FILE`, or a `Model`; the settings' `MODEL_NAME` by default.
+        limits: Bounds of one task; 10 steps by default.
+        input_schema: JSON Schema of structured input.
+        output_schema: JSON Schema that the answer has to fit; `output` is then an object.
+        required_tools: Tools that must have succeeded before the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "agent",
+        role: str = "",
+        instructions: str = "",
+        tools: Iterable[Tool | Callable[..., object]] = (),
+        groups: Sequence[str] | None = None,
+        model: str | Model | None = None,
+        limits: Limits | None = None,
+        input_schema: Mapping[str, object] | None = None,
+        output_schema: Mapping[str, object] | None = None,
+        required_tools: Sequence[str] = (),
+    ) -> None:
+        self.model = None if model is None or isinstance(model, str) else model
+        self.definition = AgentDefinition(
+            name=name,
+            role=role,
+            instructions=instructions,
+            tools=tuple(item if isinstance(item, Tool) else tool(item) for item in tools),
+            groups=tuple(groups) if groups is not None else None,
+            model=model if isinstance(model, str) else None,
+            limits=limits,
+            input_schema=input_schema,
+            output_schema=output_schema,
+            required_tools=tuple(required_tools),
+        )
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, model: Model | None = None) -> Self:
+        """Read an agent file (TOML or YAML).
+
+        Raises:
+            ConfigError: The file is missing or wrong.
+        """
+        return cls.of(load_agent(Path(path)), model=model)
+
+    @classmethod
+    def of(cls, definition: AgentDefinition, *, model: Model | None = None) -> Self:
+        """An agent out of its definition, with its model if that is at hand."""
+        agent = cls(model=model)
+        agent.definition = definition
+        return agent
+
+    async def run(
+        self,
+        input: str | Mapping[str, object] | AgentRequest,
+        *,
+        variables: Mapping[str, object] | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> AgentResponse:
+        """Carry one task to its end, in memory.
+
+        Args:
+            input: The task in words, or a JSON object that fits the input schema.
+            variables: The variable pool that tools start with.
+            observers: Watch the run as it goes.
+
+        Returns:
+            The answer, the trace and the usage. A failed or partial run is a response as well;
+            look at `status` and `error`.
+
+        Raises:
+            ConfigError: There is no model, or a setting is wrong.
+            InputError: The input is empty or does not fit the input schema.
+        """
+        async with Hermes("memory://") as app:
+            return await app.run(self, input, variables=variables, observers=observers)
+
+    def run_sync(
+        self,
+        input: str | Mapping[str, object] | AgentRequest,
+        *,
+        variables: Mapping[str, object] | None = None,
+    ) -> AgentResponse:
+        """`run` for scripts that have no event loop."""
+
+        async def call() -> AgentResponse:
+            return await self.run(input, variables=variables)
+
+        return anyio.run(call)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run is carried out.
+
+    Attributes:
+        stream: Ask the model for a stream and pass its pieces to the observers.
+        observers: Watch the run as it goes.
+        launch: Kept with the task: how `hermes resume` finds agent, tools and settings again.
+    """
+
+    stream: bool = False
+    observers: tuple[Observer, ...] = ()
+    launch: Mapping[str, object] | None = None
+
+
+class Hermes:
+    """A journal and the process that works on it; use it with `async with`.
+
+    Args:
+        database: `sqlite:///path`, `memory://`; the settings' `HERMES_DATABASE_URL` by default.
+        settings: Settings to use; read from files and environment by default, when needed.
+        clock: Where time comes from.
+        new_id: Where new ids come from.
+    """
+
+    def __init__(
+        self,
+        database: str | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        new_id: NewUUID = uuid7,
+    ) -> None:
+        self._database, self._settings = database, settings
+        self._clock: Clock = clock or SystemClock()
+        self._new_id = new_id
+        self._stack = AsyncExitStack()
+        self._models: dict[str, Model] = {}
+        self._store: Store | None = None
+        self._background: TaskGroup | None = None
+        self._starting = anyio.Lock()
+        self._worker: WorkerProcess | None = None
+
+    async def __aenter__(self) -> Self:
+        store = open_store(
+            self._database or self.settings.database_url,
+            clock=self._clock,
+            synchronous=self.settings.sqlite_synchronous,
+        )
+        self._store = await self._stack.enter_async_context(store)
+        self._background = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for model in self._models.values():
+                await model.aclose()
+            if self._background is not None:
+                self._background.cancel_scope.cancel()
+                # The block's own exception is not the group's: it must leave as it is.
+                await self._background.__aexit__(None, None, None)
+        finally:
+            if self._worker is not None:
+                await self._worker.stop()
+            await self._stack.__aexit__(kind, exc, trace)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force; read on first use.
+
+        Raises:
+            ConfigError: One of them is wrong.
+        """
+        if self._settings is None:
+            from hermes.config import load_settings  # loaded on use: half of a start's time
+
+            self._settings = load_settings().settings
+        return self._settings
+
+    @property
+    def store(self) -> Store:
+        """The open journal."""
+        if self._store is None:
+            raise ConfigError("the application is not open", hint="use `async with Hermes() as app`")
+        return self._store
+
+    async def run(
+        self,
+        agent: Agent,
+        input: str | Mapping[str, object] | AgentRequest,
+        *,
+        session_id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        variables: Mapping[str, object] | None = None,
+        dedupe_key: str | None = None,
+        observers: Sequence[Observer] = (),
+        options: RunOptions | None = None,
+    ) -> AgentResponse:
+        """Submit a task and carry it to its end in this process.
+
+        Args:
+            agent: Who does it.
+            input: The task in words, or a JSON object that fits the agent's input schema.
+            session_id: Tasks of one session run one after the other and see the earlier answers.
+            metadata: Kept with the task.
+            variables: The variable pool that tools start with.
+            dedupe_key: A second run with this key finds the first one's task: nothing runs twice.
+            observers: Watch the run as it goes.
+            options: Streaming and what else the command line sets.
+
+        Returns:
+            The answer, the trace and the usage; look at `status` and `error`.
+
+        Raises:
+            ConfigError: There is no model, or a setting is wrong.
+            InputError: The input is empty or does not fit the input schema.
+            StoreError: The journal cannot be written; what was committed can be resumed.
+        """
+        options = options or RunOptions()
+        request = _request(input, session_id, metadata)
+        _check_input(agent.definition, request)
+        equipment = self._equip(agent, options, observers)
+        order = Order(
+            receiver=agent.definition.name,
+            request=request,
+            limits=equipment.limits,
+            variables=variables or {},
+            launch=options.launch or {},
+            code_version=agent.definition.digest,
+            dedupe_key=dedupe_key,
+        )
+        done = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
+        if not done.is_new:
+            return await self._continue(done.task_id, equipment, None)
+        lease = await self._claim(done.task_id)
+        return await self._executor().carry(lease, equipment)
+
+    async def resume(
+        self,
+        task_id: str,
+        agent: Agent,
+        *,
+        decision: Decision | None = None,
+        observers: Sequence[Observer] = (),
+        options: RunOptions | None = None,
+    ) -> AgentResponse:
+        """Go on with a task at the step where it broke; a settled task is only reported.
+
+        Args:
+            task_id: The whole id.
+            agent: The same agent as before; an open call of another one is refused.
+            decision: A person's word on calls in doubt: `done` or `again`.
+            observers: Watch the run as it goes.
+            options: Streaming and what else the command line sets.
+
+        Raises:
+            NotFoundError: No such task.
+            LeaseHeldError: A live process works on it.
+            DriftError: The open call would now be another one.
+        """
+        equipment = self._equip(agent, options or RunOptions(), observers)
+        return await self._continue(task_id, equipment, decision)
+
+    async def _continue(
+        self, task_id: str, equipment: Equipment, decision: Decision | None
+    ) -> AgentResponse:
+        task = await self.store.task(task_id)
+        if task.state.is_terminal or (task.state == TaskState.WAITING and decision is None):
+            return response_of(await self.store.events(task_id))
+        await free_task(self.store, task_id, clock=self._clock)
+        if task.state == TaskState.WAITING:
+            await self._wake(task)
+        lease = await self._claim(task_id)
+        reason = "decided by a person" if decision else "resumed at the command of a person"
+        return await self._executor().carry(
+            lease, equipment, reason=reason, decision=decision
+        )
+
+    async def _wake(self, task: Task) -> None:
+        message = wake_message(
+            task.task_id, task.trace_id, task.spec.agent, clock=self._clock, new_id=self._new_id
+        )
+        await self.store.send(message)
+
+    async def _claim(self, task_id: str) -> Lease:
+        worker = await self._process()
+        while True:
+            leases = await self.store.claim(worker.worker_id, task_id=task_id)
+            if leases:
+                return leases[0]
+            await self._check_lane(task_id)
+            await anyio.sleep(_LANE_POLL_S)
+
+    async def _check_lane(self, task_id: str) -> None:
+        """Wait only for what surely moves: an earlier task of the session in live hands."""
+        rows = await self.store.messages()
+        own = next((row for row in rows if row.message.task_id == task_id), None)
+        if own is None:
+            raise LeaseHeldError(task_id, worker="nobody", where="it has no message to work on")
+        lane = [row for row in rows if row.message.lane == own.message.lane]
+        head = lane[0].message.task_id
+        if head != task_id and lane[0].state == "leased":
+            await free_task(self.store, head, clock=self._clock)
+            rows = await self.store.messages(task_id=head)
+        if head != task_id and all(row.state != "leased" for row in rows):
+            raise InputError(
+                f"session {own.message.lane.removeprefix('session:')!r} is busy: "
+                f"task {head} comes first and was broken off",
+                hint=f"`hermes resume {head}`, then `hermes resume {task_id}`",
+            )
+
+    async def _process(self) -> WorkerProcess:
+        async with self._starting:
+            if self._worker is None:
+                assert self._background is not None
+                worker = WorkerProcess(self.store, clock=self._clock, new_id=self._new_id)
+                await worker.start(self._background)
+                self._worker = worker
+            return self._worker
+
+    def _executor(self) -> Executor:
+        return Executor(self.store, clock=self._clock, new_id=self._new_id)
+
+    def _equip(
+        self, agent: Agent, options: RunOptions, observers: Sequence[Observer]
+    ) -> Equipment:
+        definition, settings = agent.definition, self.settings
+        groups = settings.tool_groups if definition.groups is None else definition.groups
+        return Equipment(
+            agent=definition,
+            model=agent.model or self._model(definition.model),
+            registry=_registry(definition, groups),
+            limits=definition.limits or Limits(max_steps=settings.max_steps),
+            stream=options.stream,
+            result_limit_chars=settings.result_limit_chars,
+            observers=(*observers, *options.observers),
+        )
+
+    def _model(self, name: str | None) -> Model:
+        settings = self.settings
+        spec = name or settings.model_name or ""
+        if spec not in self._models:
+            key = settings.api_key.get_secret_value() if settings.api_key else None
+            self._models[spec] = open_model(
+                spec, base_url=settings.api_base, api_key=key, timeout_s=settings.model_timeout_s
+            )
+        return self._models[spec]
+
+
+def _registry(definition: AgentDefinition, groups: Sequence[str]) -> ToolRegistry:
+    named = {item.name for item in definition.tools}
+    builtin = [item for item in builtin_tools() if item.name not in named]
+    return ToolRegistry((*builtin, *definition.tools)).enabled(groups, known=STANDARD_GROUPS)
+
+
+def _request(
+    input: str | Mapping[str, object] | AgentRequest,
+    session_id: str | None,
+    metadata: Mapping[str, object] | None,
+) -> AgentRequest:
+    request = input if isinstance(input, AgentRequest) else AgentRequest(input=input)
+    if session_id is not None:
+        request = replace(request, session_id=session_id)
+    return replace(request, metadata=metadata) if metadata is not None else request
+
+
+def _check_input(definition: AgentDefinition, request: AgentRequest) -> None:
+    schema = definition.input_schema
+    if schema is None:
+        return
+    text = request.input if isinstance(request.input, str) else json.dumps(dict(request.input))
+    read = read_arguments(schema, text)
+    if isinstance(read, ArgumentError):
+        raise InputError(f"input of agent {definition.name!r}: {read.message}")

@@ -1,0 +1,166 @@
+"""`hermes tasks`, `hermes show`, `hermes trace`: views of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+
+from hermes.agents import response_of
+from hermes.app import Hermes
+from hermes.config import load_settings
+from hermes.core.events import Recorded
+from hermes.core.problems import did_you_mean
+from hermes.core.request import AgentResponse
+from hermes.core.task import Task, TaskState
+from hermes.errors import InputError, NotFoundError
+from hermes.store import TaskQuery
+from hermes.telemetry import as_jsonl, trace as trace_of
+
+from . import output
+from .find import find_task
+from .timeline import timeline
+
+_GOAL_WIDTH = 60
+_STYLES = ("timeline", "json", "jsonl")
+
+
+def tasks(
+    states: Sequence[str], *, agent: str | None, session: str | None, limit: int, json: bool
+) -> None:
+    """Print the list of tasks."""
+    query = TaskQuery(
+        states=[_state(name) for name in states], agent=agent, session_id=session, limit=limit
+    )
+
+    async def read() -> list[Task]:
+        async with _app() as app:
+            return await app.store.tasks(query)
+
+    found = anyio.run(read)
+    if json:
+        output.print_json({"tasks": [output.task_object(task) for task in found]})
+    elif not found:
+        output.print_text("no tasks; `hermes run GOAL` starts one")
+    else:
+        output.print_text("\n".join(output.table([_HEADER, *map(_row, found)])))
+
+
+def show(wanted: str, *, json: bool) -> None:
+    """Print what a task was and came to."""
+
+    async def read() -> tuple[Task, list[Recorded]]:
+        async with _app() as app:
+            task = await find_task(app.store, wanted)
+            return task, await app.store.events(task.task_id)
+
+    task, records = anyio.run(read)
+    response = response_of(records)
+    if json:
+        output.print_json(output.task_object(task) | output.response_object(response))
+        return
+    output.print_text("\n".join(_explain(task, response)))
+
+
+def trace(wanted: str | None, *, session: str | None, style: str) -> None:
+    """Print the calls of a task, or of all tasks of a session."""
+    if style not in _STYLES:
+        hint = did_you_mean(style, _STYLES) or f"one of {', '.join(_STYLES)}"
+        raise InputError(f"--format {style!r} is unknown; {hint}")
+    if (wanted is None) == (session is None):
+        raise InputError("give a TASK or --session ID", hint="`hermes tasks` lists both")
+
+    async def read() -> list[list[Recorded]]:
+        async with _app() as app:
+            if wanted is not None:
+                task = await find_task(app.store, wanted)
+                return [await app.store.events(task.task_id)]
+            found = await app.store.tasks(TaskQuery(session_id=session, limit=1_000))
+            if not found:
+                raise NotFoundError(f"no task in session {session!r}")
+            return [await app.store.events(task.task_id) for task in reversed(found)]
+
+    streams = anyio.run(read)
+    if style == "jsonl":
+        for records in streams:
+            for line in as_jsonl(records):
+                output.print_text(line)
+    elif style == "json":
+        output.print_json(_trace_object(streams, one=wanted is not None))
+    else:
+        output.print_text("\n\n".join("\n".join(_timeline(records)) for records in streams))
+
+
+def _trace_object(streams: Sequence[Sequence[Recorded]], *, one: bool) -> dict[str, object]:
+    found: list[dict[str, object]] = []
+    for records in streams:
+        response = response_of(records)
+        found.append(
+            {
+                "task_id": response.task_id,
+                "status": response.status,
+                "usage": response.usage.as_json(),
+                "trace": [entry.as_json() for entry in response.trace],
+            }
+        )
+    return found[0] if one else {"tasks": found}
+
+
+def _timeline(records: Sequence[Recorded]) -> list[str]:
+    response = response_of(records)
+    head = f"{response.task_id}  {response.status}"
+    return [head, "", *timeline(trace_of(records))]
+
+
+_HEADER = ("task", "status", "agent", "turns", "tokens", "created (UTC)", "goal")
+
+
+def _row(task: Task) -> tuple[str, ...]:
+    spent = task.status.spent
+    return (
+        task.task_id,
+        task.state.value,
+        task.spec.agent,
+        str(spent.steps),
+        f"{spent.usage.total_tokens:,}",
+        task.created_at.strftime("%Y-%m-%d %H:%M:%S"),
+        output.short(task.spec.goal, _GOAL_WIDTH),
+    )
+
+
+def _explain(task: Task, response: AgentResponse) -> list[str]:
+    spent = task.status.spent
+    lines = [
+        f"{task.task_id}  {response.status}",
+        f"goal     {output.short(task.spec.goal, 200)}",
+        f"agent    {task.spec.agent}",
+    ]
+    if task.spec.session_id:
+        lines.append(f"session  {task.spec.session_id}")
+    calls = f"{output.count(spent.steps, 'turn')}, {output.count(spent.tool_calls, 'tool call')}"
+    lines.append(f"created  {task.created_at:%Y-%m-%d %H:%M:%S} UTC")
+    lines.append(f"spent    {calls}, {spent.usage.total_tokens:,} tokens, {spent.seconds:.1f} s")
+    lines.extend(["", *output.explanation(response)] if not task.state.is_terminal else [])
+    if task.state.is_terminal and task.state != TaskState.SUCCEEDED:
+        lines.extend(["", *output.explanation(response)])
+    if task.state in (TaskState.DISPATCHED, TaskState.PROCESSING):
+        lines.append("not settled: in work, or broken off")
+        lines.append(f"next: `hermes resume {task.task_id}` goes on at the step where it broke")
+    if response.output is not None:
+        title = "answer" if task.state == TaskState.SUCCEEDED else "known so far"
+        lines.extend(["", f"{title}:", output.output_text(response.output)])
+    lines.extend(["", f"hermes trace {task.task_id}"])
+    return lines
+
+
+def _state(name: str) -> TaskState:
+    try:
+        return TaskState(name.lower())
+    except ValueError as exc:
+        known = [state.value for state in TaskState]
+        hint = did_you_mean(name, known) or f"one of {', '.join(known)}"
+        raise InputError(f"--status {name!r} is unknown; {hint}") from exc
+
+
+def _app() -> Hermes:
+    return Hermes(settings=load_settings().settings)

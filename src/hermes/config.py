@@ -1,0 +1,238 @@
+"""Typed settings: defaults < `hermes.toml` < `.env` < environment < flags (weakest first)."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, TypeGuard
+
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from hermes.core.problems import did_you_mean
+from hermes.errors import ConfigError
+
+TOML_FILE = "hermes.toml"
+DOTENV_FILE = ".env"
+PREFIX = "HERMES_"
+
+
+def _names(*names: str) -> AliasChoices:
+    return AliasChoices(*names)
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+class Settings(BaseSettings):
+    """Every setting; the first alias of each is its environment name."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        case_sensitive=True,
+        env_ignore_empty=True,
+        populate_by_name=True,
+        validate_default=False,
+        frozen=True,
+    )
+
+    model_name: str | None = Field(None, validation_alias=_names("MODEL_NAME", "OPENAI_MODEL"))
+    api_base: str | None = Field(None, validation_alias=_names("API_BASE", "OPENAI_BASE_URL"))
+    api_key: SecretStr | None = Field(
+        None, validation_alias=_names("API_KEY", "OPENAI_API_KEY")
+    )
+    model_timeout_s: float = Field(
+        120.0, gt=0, validation_alias=_names("HERMES_MODEL_TIMEOUT_S")
+    )
+    max_steps: int = Field(
+        10, gt=0, validation_alias=_names("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
+    )
+    tool_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        ("core", "http"), validation_alias=_names("TOOL_ENABLED_GROUPS", "HERMES_TOOL_GROUPS")
+    )
+    result_limit_chars: int = Field(
+        16_000, ge=200, validation_alias=_names("HERMES_RESULT_LIMIT_CHARS")
+    )
+    database_url: str = Field(
+        "sqlite:///./.hermes/hermes.db", validation_alias=_names("HERMES_DATABASE_URL")
+    )
+    sqlite_synchronous: Literal["FULL", "NORMAL"] = Field(
+        "FULL", validation_alias=_names("HERMES_SQLITE_SYNCHRONOUS")
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "warning", validation_alias=_names("HERMES_LOG_LEVEL")
+    )
+    log_format: Literal["json", "text"] = Field(
+        "json", validation_alias=_names("HERMES_LOG_FORMAT")
+    )
+    env: str = Field("development", validation_alias=_names("HERMES_ENV"))
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Settings, and where each of them came from.
+
+    Attributes:
+        sources: Setting name to `default`, a file name, `environment` or `flag`.
+    """
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+def load_settings(
+    folder: Path | None = None, *, flags: Mapping[str, object] | None = None
+) -> Loaded:
+    """Read all layers and settle them.
+
+    Args:
+        folder: Where `hermes.toml` and `.env` are looked for; the current folder if None.
+        flags: The strongest layer, by setting name; None values count as not given.
+
+    Raises:
+        ConfigError: A file cannot be read, a key is unknown, or a value is wrong; every fault is
+            named with its source and full path.
+    """
+    folder = folder or Path()
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    layers = [*_file_layers(folder), ("environment", _environment()), ("flag", given)]
+    values: dict[str, object] = {}
+    sources = dict.fromkeys(Settings.model_fields, "default")
+    faults: list[str] = []
+    for label, layer in layers:
+        for name, value in layer.items():
+            field = _FIELD_OF.get(name)
+            if field is None:
+                faults.append(_unknown(label, name, value))
+            elif label == TOML_FILE and (fault := _not_a_number(field, value)):
+                faults.append(fault)
+            else:
+                values[field], sources[field] = value, label
+    settings = _validate(values, sources, faults)
+    return Loaded(settings=settings, sources=sources)
+
+
+def _validate(
+    values: Mapping[str, object], sources: Mapping[str, str], faults: list[str]
+) -> Settings:
+    settings = None
+    try:
+        settings = Settings.model_validate(dict(values))
+    except ValidationError as exc:
+        for error in exc.errors(include_url=False):
+            name = _FIELD_OF[str(error["loc"][0])]
+            seen = "" if name == "api_key" else f", got {error['input']!r:.80}"
+            faults.append(f"{sources[name]}: `{_shown(name, sources[name])}`: {error['msg']}{seen}")
+    if faults or settings is None:
+        raise ConfigError("; ".join(faults))
+    return settings
+
+
+def _file_layers(folder: Path) -> list[tuple[str, Mapping[str, object]]]:
+    table = _read_toml(folder / TOML_FILE)
+    layers: list[tuple[str, Mapping[str, object]]] = [(TOML_FILE, table)]
+    base = _dotenv(folder / DOTENV_FILE)
+    layers.append((DOTENV_FILE, base))
+    env = os.environ.get("HERMES_ENV") or base.get("HERMES_ENV") or table.get("env")
+    if env == "production":
+        name = f"{DOTENV_FILE}.production"
+        layers.append((name, _dotenv(folder / name)))
+    return layers
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    if not path.exists():
+        return {}
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+        raise ConfigError(f"{path}: cannot be read as TOML: {exc}") from exc
+
+
+def _dotenv(path: Path) -> dict[str, object]:
+    """The keys of a `.env` file that are ours, or were surely meant to be."""
+    if not path.exists():
+        return {}
+    try:
+        found = DotEnvSettingsSource(Settings, env_file=path, env_file_encoding="utf-8-sig")()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path}: cannot be read: {exc}", hint="save it as UTF-8") from exc
+    return {
+        name: value
+        for name, value in found.items()
+        if name in _FIELD_OF or name.startswith(PREFIX) or _is_near_miss(name)
+    }
+
+
+def _environment() -> dict[str, object]:
+    known = EnvSettingsSource(Settings)()
+    foreign = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(PREFIX) and name not in _FIELD_OF
+    }
+    return known | foreign
+
+
+def _is_near_miss(name: str) -> bool:
+    return bool(difflib.get_close_matches(name, _ENV_NAMES, n=1, cutoff=0.85))
+
+
+def _unknown(label: str, name: str, value: object) -> str:
+    inner = [key for key in value if key in Settings.model_fields] if _is_table(value) else []
+    if inner:
+        return f"{label}: unknown key `{name}`; `{inner[0]}` stands at the top level"
+    known = list(Settings.model_fields) if label in (TOML_FILE, "flag") else _ENV_NAMES
+    hint = did_you_mean(name, known) or f"known keys: {', '.join(known)}"
+    return f"{label}: unknown key `{name}`; {hint}"
+
+
+def _is_table(value: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(value, Mapping)
+
+
+def _not_a_number(field: str, value: object) -> str:
+    wanted = Settings.model_fields[field].annotation
+    if wanted in (int, float) and isinstance(value, str):
+        return f"{TOML_FILE}: `{field}` must be a number, got the text {value!r}"
+    return ""
+
+
+def _shown(field: str, source: str) -> str:
+    return field if source in (TOML_FILE, "flag") else _alias_names(field)[0]
+
+
+def _alias_names(field: str) -> list[str]:
+    choices = Settings.model_fields[field].validation_alias
+    assert isinstance(choices, AliasChoices)
+    return [str(choice) for choice in choices.choices]
+
+
+_ENV_NAMES = [name for field in Settings.model_fields for name in _alias_names(field)]
+_FIELD_OF = {name: field for field in Settings.model_fields for name in (field, *_alias_names(field))}

@@ -1,0 +1,279 @@
+"""The tool calls of one turn: refused, or begun in the journal, run, and recorded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import anyio
+
+from hermes.core.budget import Excess, excess_before_calls
+from hermes.core.clock import Clock
+from hermes.core.effects import may_overlap, may_repeat
+from hermes.core.events import (
+    Fault,
+    Pending,
+    TaskWaiting,
+    ToolFailed,
+    ToolInDoubt,
+    ToolReturned,
+    ToolStarted,
+)
+from hermes.errors import DriftError
+from hermes.store import TaskReader
+from hermes.telemetry import logs
+from hermes.tools import Prepared, TaskSnapshot, ToolContext, ToolResult, prepare, run
+
+from .bench import Bench
+from .journal import Journal
+from .setup import RunSetup
+from .state import OpenCall
+
+_LOG = logging.getLogger("hermes.tool")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready:
+    """A call that may run: its place in the turn and what it will be given."""
+
+    open: OpenCall
+    prepared: Prepared
+
+    @property
+    def path(self) -> str:
+        return self.open.path
+
+
+class Calls:
+    """Runs what a model asked for.
+
+    Calls of a turn run beside each other if all are `read` or `idempotent`, otherwise one after
+    the other in the order given. Each call's intent is durable before it starts, and it shares
+    the commit of whatever was recorded before it.
+    """
+
+    def __init__(
+        self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock
+    ) -> None:
+        self._setup, self._journal = setup, journal
+        self._reader, self._clock = reader, clock
+
+    async def run_open(self, *, remaining_s: float | None) -> Excess | None:
+        """Bring every open call of the turn to an outcome.
+
+        Stops early, leaving the task WAITING in the journal, when a call is in doubt.
+
+        Args:
+            remaining_s: Time the task has left; no call gets more.
+
+        Returns:
+            The bound that forbade a call, if one did; the calls beyond it were refused.
+
+        Raises:
+            DriftError: A call that was begun before would now be another one.
+        """
+        ready, excess = self._admit(self._prepare(self._journal.state.open_calls))
+        for wave in _waves(ready):
+            if not await self._run_wave(wave, remaining_s):
+                return None
+        return excess
+
+    def _prepare(self, calls: Sequence[OpenCall]) -> list[_Ready]:
+        reply = self._journal.state.reply
+        reason = reply.finish_reason if reply else None
+        ready: list[_Ready] = []
+        for item in calls:
+            prepared = prepare(self._setup.registry, item.call, finish_reason=reason)
+            if isinstance(prepared, Prepared):
+                ready.append(_Ready(open=item, prepared=prepared))
+            elif item.path in self._journal.state.started:
+                then = self._journal.state.started[item.path]
+                raise DriftError(item.path, then=f"{then.name} was begun", now=prepared.content)
+            else:
+                self._record(item, prepared)
+        return ready
+
+    def _admit(self, ready: list[_Ready]) -> tuple[list[_Ready], Excess | None]:
+        state = self._journal.state
+        fresh = [item for item in ready if item.path not in state.started]
+        limits, spent = self._setup.limits, self._journal.task.status.spent
+        excess = excess_before_calls(limits, spent, calls=len(fresh))
+        if excess is None:
+            return ready, None
+        allowed = max(0, int(excess.allowed) - spent.tool_calls)
+        for item in fresh[allowed:]:
+            fault = Fault(code="budget", message=f"not run: {excess}")
+            self._record(
+                item.open,
+                ToolResult(status="refused", error=fault, content=f"refused: {fault.message}"),
+            )
+        beyond = {item.path for item in fresh[allowed:]}
+        return [item for item in ready if item.path not in beyond], excess
+
+    async def _run_wave(self, wave: Sequence[_Ready], remaining_s: float | None) -> bool:
+        for item in wave:
+            if not self._begin(item):
+                await self._journal.finish()
+                return False
+        await self._journal.commit()
+        if len(wave) == 1:
+            await self._run_call(wave[0], remaining_s)
+        else:
+            await self._run_beside(wave, remaining_s)
+        if self._journal.state.in_doubt:
+            await self._journal.finish()
+            return False
+        return True
+
+    async def _run_beside(self, wave: Sequence[_Ready], remaining_s: float | None) -> None:
+        running = len(wave)
+        faults: list[Exception] = []
+
+        async def one(item: _Ready) -> None:
+            nonlocal running
+            try:
+                await self._run_call(item, remaining_s)
+                running -= 1
+                if running:
+                    await self._journal.commit()
+            except Exception as exc:  # the run's own fault: it leaves as itself, not in a group
+                faults.append(exc)
+                group.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            for item in wave:
+                group.start_soon(one, item)
+        if faults:
+            raise faults[0]
+
+    def _begin(self, item: _Ready) -> bool:
+        """Note the intent, or check it against the one from before; False if it is in doubt."""
+        prepared, state = item.prepared, self._journal.state
+        begun = state.started.get(item.path)
+        if begun is None:
+            self._journal.note(_intent(item, self._timeout_s(prepared, None)))
+            return True
+        if begun.fingerprint != prepared.fingerprint:
+            raise DriftError(
+                item.path,
+                then=f"{begun.name} with fingerprint {begun.fingerprint}",
+                now=f"{prepared.tool.name} with fingerprint {prepared.fingerprint}",
+            )
+        if item.path in state.cleared:
+            return True
+        if may_repeat(begun.effect) and may_repeat(prepared.tool.effect):
+            return True
+        self._doubt(item.open, "the process ended while the call was running")
+        return False
+
+    async def _run_call(self, item: _Ready, remaining_s: float | None) -> None:
+        prepared = item.prepared
+        timeout_s = self._timeout_s(prepared, remaining_s)
+        if timeout_s != prepared.tool.timeout_s:
+            prepared = replace(prepared, tool=replace(prepared.tool, timeout_s=timeout_s))
+        bench = Bench(
+            item.path, journal=self._journal, reader=self._reader, clock=self._clock
+        )
+        name, task = prepared.tool.name, self._journal.task
+        logs.tool_started(_LOG, task, item.path, name, prepared.fingerprint)
+        try:
+            result = await run(
+                prepared,
+                self._context(item, bench),
+                clock=self._clock,
+                limit_chars=self._setup.result_limit_chars,
+            )
+        finally:
+            bench.close()
+        logs.tool_ended(
+            _LOG, task, item.path, name, result.status, result.size, result.duration_s
+        )
+        self._record(item.open, result, bench)
+
+    def _timeout_s(self, prepared: Prepared, remaining_s: float | None) -> float | None:
+        own = prepared.tool.timeout_s
+        if remaining_s is None:
+            return own
+        return remaining_s if own is None else min(own, remaining_s)
+
+    def _context(self, item: _Ready, bench: Bench) -> ToolContext:
+        task, state = self._journal.task, self._journal.state
+        return ToolContext(
+            request=self._setup.request,
+            history=tuple(state.messages),
+            task=TaskSnapshot(
+                task_id=task.task_id,
+                agent=task.spec.agent,
+                goal=task.spec.goal,
+                step=state.turn,
+                session_id=task.spec.session_id,
+                limits=asdict(self._setup.limits),
+            ),
+            variables=bench.variables,
+            idempotency_key=f"{task.task_id}{item.path}",
+            trace_id=task.trace_id,
+            bench=bench,
+        )
+
+    def _record(self, item: OpenCall, result: ToolResult, bench: Bench | None = None) -> None:
+        call = item.call
+        match result.status:
+            case "ok":
+                if bench is not None:
+                    bench.keep()
+                self._journal.note(
+                    ToolReturned(
+                        path=item.path,
+                        call_id=call.id,
+                        name=call.name,
+                        content=result.content,
+                        size=result.size,
+                        blob=self._journal.keep(result.full) if result.full else None,
+                        duration_s=round(result.duration_s, 4),
+                    )
+                )
+            case "in_doubt":
+                reason = result.error.message if result.error else "its outcome is unknown"
+                self._doubt(item, reason)
+            case "error" | "timeout" | "refused":
+                self._journal.note(
+                    ToolFailed(
+                        path=item.path,
+                        call_id=call.id,
+                        name=call.name,
+                        status=result.status,
+                        error=result.error or Fault(code="failed", message=result.content),
+                        content=result.content,
+                        duration_s=round(result.duration_s, 4),
+                    )
+                )
+
+    def _doubt(self, item: OpenCall, reason: str) -> None:
+        call = item.call
+        self._journal.note(
+            ToolInDoubt(path=item.path, call_id=call.id, name=call.name, reason=reason)
+        )
+        text = f"{call.name} was begun and its outcome is unknown: {reason}"
+        pending = Pending(kind="in_doubt", path=item.path, name=call.name, text=text)
+        self._journal.note(TaskWaiting(pending=(pending,)))
+
+
+def _intent(item: _Ready, timeout_s: float | None) -> ToolStarted:
+    prepared = item.prepared
+    return ToolStarted(
+        path=item.path,
+        call_id=item.open.call.id,
+        name=prepared.tool.name,
+        effect=prepared.tool.effect,
+        fingerprint=prepared.fingerprint,
+        timeout_s=timeout_s,
+        arguments=prepared.arguments if prepared.repairs else None,
+        repairs=tuple(str(repair) for repair in prepared.repairs),
+    )
+
+
+def _waves(ready: Sequence[_Ready]) -> list[list[_Ready]]:
+    if all(may_overlap(item.prepared.tool.effect) for item in ready):
+        return [list(ready)] if ready else []
+    return [[item] for item in ready]

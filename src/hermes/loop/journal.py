@@ -1,0 +1,140 @@
+"""The one way a run writes: events are noted, then committed under the run's lease."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import anyio
+
+from hermes.core.clock import Clock
+from hermes.core.codec import sha256
+from hermes.core.events import MessageHandled, Recorded, TaskEvent
+from hermes.core.ids import NewUUID
+from hermes.core.message import Message
+from hermes.core.task import Task, apply
+from hermes.store import Lease, TaskWriter
+
+from .state import RunState
+
+
+class Observer(Protocol):
+    """Watches a run; must return at once and must not raise."""
+
+    def recorded(self, record: Recorded) -> None:
+        """An event is durable."""
+        ...
+
+    def delta(self, text: str, *, reasoning: bool = False) -> None:
+        """A piece of a streamed reply has come."""
+        ...
+
+    def progress(self, path: str, text: str) -> None:
+        """A running tool says what it does."""
+        ...
+
+
+class Journal:
+    """Numbers a task's events, folds them, and hands them to the store.
+
+    Noted events are folded at once and written by the next commit, so that an outcome and the next
+    intent share a transaction. Nothing may act on a noted intent before its commit has returned.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: TaskWriter,
+        lease: Lease,
+        task: Task,
+        state: RunState,
+        clock: Clock,
+        new_id: NewUUID,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.task = task
+        self.state = state
+        self._store, self._lease = store, lease
+        self._clock, self._new_id = clock, new_id
+        self._observers = observers
+        self._noted: list[Recorded] = []
+        self._blobs: dict[str, bytes] = {}
+        self._lock = anyio.Lock()
+
+    @property
+    def lease(self) -> Lease:
+        return self._lease
+
+    def note(self, event: TaskEvent) -> None:
+        """Number an event and fold it; the next commit writes it.
+
+        Raises:
+            TransitionError: It does not fit the task's state.
+        """
+        record = Recorded(
+            event_id=self._new_id().hex,
+            task_id=self.task.task_id,
+            seq=self.task.status.seq + 1,
+            event=event,
+            at=self._clock.now(),
+            trace_id=self.task.trace_id,
+            token=self._lease.token,
+        )
+        self.task = replace(self.task, status=apply(self.task.status, record))
+        self.state.follow(event)
+        self._noted.append(record)
+
+    def keep(self, data: bytes) -> str:
+        """Put a blob beside the noted events; returns its SHA-256."""
+        name = sha256(data)
+        self._blobs[name] = data
+        return name
+
+    async def commit(self) -> None:
+        """Write what was noted; durable on return, and not stopped half-way by a cancellation.
+
+        Raises:
+            StaleLeaseError: Another worker has the task now; nothing was written.
+        """
+        with anyio.CancelScope(shield=True):
+            await self._commit()
+
+    async def _commit(self) -> None:
+        async with self._lock:
+            records, blobs = self._take()
+            if records:
+                await self._store.append(self._lease, records, blobs=blobs)
+                self._tell(records)
+
+    async def finish(self, messages: Sequence[Message] = ()) -> None:
+        """Write what was noted and end the message that the lease is for."""
+        with anyio.CancelScope(shield=True):
+            await self._finish(messages)
+
+    async def _finish(self, messages: Sequence[Message]) -> None:
+        async with self._lock:
+            self.note(MessageHandled(message_id=self._lease.message.message_id))
+            records, blobs = self._take()
+            await self._store.finish(self._lease, records, messages=messages, blobs=blobs)
+            self._tell(records)
+
+    def delta(self, text: str, *, reasoning: bool = False) -> None:
+        """Pass a piece of a streamed reply on to the observers; it is not recorded."""
+        for observer in self._observers:
+            observer.delta(text, reasoning=reasoning)
+
+    def progress(self, path: str, text: str) -> None:
+        """Pass a tool's words on to the observers."""
+        for observer in self._observers:
+            observer.progress(path, text)
+
+    def _take(self) -> tuple[list[Recorded], Mapping[str, bytes]]:
+        records, blobs = self._noted, self._blobs
+        self._noted, self._blobs = [], {}
+        return records, blobs
+
+    def _tell(self, records: Sequence[Recorded]) -> None:
+        for observer in self._observers:
+            for record in records:
+                observer.recorded(record)

@@ -1,0 +1,262 @@
+"""One run: turns until the model ends, a bound is reached, or nobody can go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import anyio
+
+from hermes.core.budget import Excess, excess_before_turn
+from hermes.core.chat import ChatMessage, UserMessage
+from hermes.core.clock import Clock
+from hermes.core.effects import may_repeat
+from hermes.core.events import (
+    BudgetExceeded,
+    Fault,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    TaskSettled,
+    ToolFailed,
+    ToolInDoubt,
+    ToolReconciled,
+    ToolStarted,
+)
+from hermes.core.task import TaskState
+from hermes.errors import ModelError
+from hermes.models import ModelReply, ModelRequest, ReasoningDelta, TextDelta
+from hermes.store import TaskReader
+from hermes.telemetry import logs
+
+from .answer import End, SendBack, judge
+from .calls import Calls
+from .ids import unique_calls
+from .journal import Journal
+from .setup import RunSetup
+
+_LOG = logging.getLogger("hermes.model")
+
+
+class Run:
+    """Carries one task from where its journal stands to its end.
+
+    A run that was broken off goes on at the step where it broke: a finished call is never made
+    again, an open `read` or `idempotent` call is, and an open `unsafe` call waits for a person.
+    """
+
+    def __init__(
+        self, setup: RunSetup, journal: Journal, *, reader: TaskReader, clock: Clock
+    ) -> None:
+        self._setup, self._journal, self._clock = setup, journal, clock
+        self._calls = Calls(setup, journal, reader, clock)
+
+    async def carry(self) -> None:
+        """Work until the task is settled or waits; either is in the journal on return.
+
+        Raises:
+            StoreError: The journal cannot be written; nothing was lost, the run can be resumed.
+            DriftError: The journal's open call is not what the present code would make.
+        """
+        try:
+            while self._journal.task.state == TaskState.PROCESSING:
+                await self._step()
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await self._cancelled()
+            raise
+
+    async def _step(self) -> None:
+        state = self._journal.state
+        if state.open_calls:
+            excess = await self._calls.run_open(remaining_s=self._remaining_s())
+            if excess is not None:
+                await self._stop(excess)
+        elif state.reply is not None and state.intent is None:
+            match judge(self._setup, state, state.reply):
+                case End() as end:
+                    await self._settle(end)
+                case SendBack(text=text):
+                    await self._turn(repair=text)
+        else:
+            await self._turn()
+
+    async def _turn(self, repair: str = "") -> None:
+        spent = self._journal.task.status.spent
+        intent = self._journal.state.intent
+        if intent is None:
+            excess = excess_before_turn(self._setup.limits, spent, seconds=spent.seconds)
+            if excess is not None and not (repair and excess.limit == "max_steps"):
+                await self._stop(excess)
+                return
+            intent = self._intent(repair)
+            self._journal.note(intent)
+            await self._journal.commit()
+        await self._ask(intent)
+
+    def _intent(self, repair: str) -> ModelRequested:
+        state = self._journal.state
+        path = f"/turn{state.turn}/model{state.model_calls + 1}"
+        return ModelRequested(
+            path=path if repair else f"/turn{state.turn + 1}/model1",
+            model=self._setup.model.name,
+            history=len(self._setup.opening) + len(state.messages),
+            prompt=self._setup.prompt_digest,
+            tools=self._setup.registry.digest,
+            repair=repair,
+        )
+
+    async def _ask(self, intent: ModelRequested) -> None:
+        state = self._journal.state
+        messages: list[ChatMessage] = [*self._setup.opening, *state.messages]
+        if intent.repair:
+            messages.append(UserMessage(text=intent.repair))
+        request = ModelRequest(
+            messages=messages,
+            tools=self._setup.registry.specs,
+            variables=state.variables,
+            output_schema=self._setup.output_schema,
+        )
+        began = self._clock.monotonic()
+        try:
+            with anyio.move_on_after(self._remaining_s()) as scope:
+                reply = await self._reply(request)
+                self._replied(intent, reply, self._clock.monotonic() - began)
+                return
+        except ModelError as exc:
+            await self._failed(intent, exc, self._clock.monotonic() - began)
+            return
+        if scope.cancelled_caught:
+            await self._out_of_time(intent, self._clock.monotonic() - began)
+
+    async def _reply(self, request: ModelRequest) -> ModelReply:
+        if not self._setup.stream:
+            return await self._setup.model.reply(request)
+        async for part in self._setup.model.stream(request):
+            match part:
+                case TextDelta(text=text):
+                    self._journal.delta(text)
+                case ReasoningDelta(text=text):
+                    self._journal.delta(text, reasoning=True)
+                case ModelReply():
+                    return part
+                case _:
+                    pass
+        raise ModelError("the model's stream ended without a reply", code="stream", retryable=True)
+
+    def _replied(self, intent: ModelRequested, reply: ModelReply, duration_s: float) -> None:
+        turn_path = intent.path.rpartition("/")[0]
+        event = ModelReplied(
+            path=intent.path,
+            text=reply.text,
+            reasoning=reply.reasoning,
+            calls=unique_calls(reply.calls, intent.path, self._journal.state.call_ids),
+            finish_reason=reply.finish_reason,
+            usage=reply.usage,
+            model=reply.model,
+            duration_s=round(duration_s, 4),
+        )
+        self._journal.note(event)
+        logs.model_round(_LOG, self._journal.task, turn_path, event)
+
+    async def _failed(self, intent: ModelRequested, exc: ModelError, duration_s: float) -> None:
+        fault = Fault(code=exc.code, message=exc.message, retryable=exc.retryable, hint=exc.hint)
+        self._journal.note(
+            ModelFailed(
+                path=intent.path,
+                error=fault,
+                partial_text=exc.partial_text,
+                duration_s=round(duration_s, 4),
+            )
+        )
+        known = exc.partial_text or self._journal.state.so_far() or None
+        await self._settle(End(outcome="failed", output=known, error=fault))
+
+    async def _out_of_time(self, intent: ModelRequested, duration_s: float) -> None:
+        fault = Fault(code="budget", message="the task's time was over before the reply came")
+        self._journal.note(
+            ModelFailed(path=intent.path, error=fault, duration_s=round(duration_s, 4))
+        )
+        spent = self._journal.task.status.spent.seconds
+        allowed = self._setup.limits.max_seconds or 0.0
+        await self._stop(Excess(limit="max_seconds", allowed=allowed, spent=round(spent, 3)))
+
+    async def _stop(self, excess: Excess) -> None:
+        self._journal.note(
+            BudgetExceeded(limit=excess.limit, allowed=excess.allowed, spent=excess.spent)
+        )
+        fault = Fault(
+            code="budget",
+            message=f"task too complex for its budget: {excess}",
+            hint=f"raise {excess.limit}, or ask for less at once",
+        )
+        known = self._journal.state.so_far() or None
+        await self._settle(End(outcome="partial", output=known, error=fault))
+
+    async def _settle(self, end: End) -> None:
+        self._journal.note(TaskSettled(outcome=end.outcome, output=end.output, error=end.error))
+        await self._journal.finish()
+
+    def _remaining_s(self) -> float | None:
+        allowed = self._setup.limits.max_seconds
+        if allowed is None:
+            return None
+        return max(0.001, allowed - self._journal.task.status.spent.seconds)
+
+    async def _cancelled(self) -> None:
+        """Record that the run was stopped from outside; an unsafe call under way stays in doubt."""
+        if self._journal.task.state != TaskState.PROCESSING:
+            return
+        for begun in list(self._journal.state.started.values()):
+            self._journal.note(_stopped_call(begun))
+        fault = Fault(code="cancelled", message="the run was cancelled")
+        known = self._journal.state.so_far() or None
+        await self._settle(End(outcome="cancelled", output=known, error=fault))
+
+
+def _stopped_call(begun: ToolStarted) -> ToolFailed | ToolInDoubt:
+    if may_repeat(begun.effect):
+        fault = Fault(code="cancelled", message="stopped: the run was cancelled")
+        return ToolFailed(
+            path=begun.path,
+            call_id=begun.call_id,
+            name=begun.name,
+            status="error",
+            error=fault,
+            content=fault.message,
+        )
+    return ToolInDoubt(
+        path=begun.path,
+        call_id=begun.call_id,
+        name=begun.name,
+        reason="the run was cancelled while the call was running",
+    )
+
+
+def decide_doubt(journal: Journal, *, decision: str, by: str) -> Sequence[str]:
+    """Note a person's decision on every call in doubt.
+
+    Args:
+        journal: Of the task, which must be at work.
+        decision: `done`: it took place. `again`: it did not, make it now.
+        by: Who decided.
+
+    Returns:
+        The paths decided on.
+    """
+    paths = sorted(journal.state.in_doubt)
+    for path in paths:
+        begun = journal.state.started[path]
+        event = ToolReconciled(
+            path=path,
+            call_id=begun.call_id,
+            name=begun.name,
+            decision="again",
+            by=by,
+        )
+        if decision == "done":
+            text = "This call took place, as a person confirmed; its result was not recorded."
+            event = replace(event, decision="done", content=text)
+        journal.note(event)
+    return paths

@@ -1,0 +1,297 @@
+"""What every provider adapter needs of HTTP: one address, one pool, errors that can be read.
+
+No key, password or query of an address ever gets into a message, a log line or an exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+import anyio
+
+from hermes.core.clock import Clock, SystemClock
+from hermes.errors import ConfigError, ModelError
+from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_status
+
+if TYPE_CHECKING:
+    import httpx2  # loaded on first use, so that `import hermes` stays light
+
+CONNECT_TIMEOUT_S = 10.0
+
+_ERROR_BODY_BYTES = 64 * 1024
+_DRAIN_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where requests go, split so that secrets stay out of whatever is logged.
+
+    Attributes:
+        url: Scheme, host and path: without user, password and query.
+        host: Host and port, for messages.
+        target: Path and query, as the request line has them.
+        authorization: From user and password in the address, or empty.
+        secrets: Texts that must not be shown.
+    """
+
+    url: str
+    host: str
+    target: bytes
+    authorization: str = field(default="", repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+def endpoint(base_url: str, *, suffix: str, default_prefix: str) -> Endpoint:
+    """Read a base URL in any of the forms people give it.
+
+    Args:
+        base_url: With or without trailing slash, API prefix or the full path.
+        suffix: Path of the call, such as `/chat/completions`.
+        default_prefix: What stands before `suffix` when `base_url` has no path, such as `/v1`.
+
+    Raises:
+        ConfigError: It is no http or https address; the message shows no secret part of it.
+    """
+    import httpx2
+
+    try:
+        given = httpx2.URL(base_url.strip())
+    except httpx2.InvalidURL:
+        raise ConfigError("API_BASE is not a URL", hint="write http://HOST:PORT/v1") from None
+    if given.scheme not in ("http", "https") or not given.host:
+        raise ConfigError(
+            f"API_BASE must begin with http:// or https://, its scheme is {given.scheme!r}",
+            hint="write http://HOST:PORT/v1",
+        )
+    path = given.path.rstrip("/")
+    if not path.endswith(suffix):
+        path = (path or default_prefix) + suffix
+    clean = given.copy_with(userinfo=b"", query=None, fragment=None, path=path)
+    query = given.query
+    user = given.userinfo.decode("ascii", "replace")
+    return Endpoint(
+        url=str(clean),
+        host=clean.netloc.decode("ascii"),
+        target=clean.raw_path + (b"?" + query if query else b""),
+        authorization=_basic(given.username, given.password) if user else "",
+        secrets=tuple({text for text in (given.password, *given.params.values()) if len(text) > 7}),
+    )
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode("ascii")
+
+
+def new_client(*, timeout_s: float = 120.0, tls: bool = True) -> httpx2.AsyncClient:
+    """A connection pool for any number of models.
+
+    Args:
+        timeout_s: Longest silence of a server, in seconds; connecting has its own, shorter bound.
+        tls: Load the certificates of the authorities, some 20 ms; without them every https server
+            is refused.
+    """
+    import httpx2
+
+    return httpx2.AsyncClient(
+        verify=True if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+    )
+
+
+class Connection:
+    """Posts JSON to one endpoint and turns everything that goes wrong into a `ModelError`.
+
+    Args:
+        endpoint: Where to.
+        model: The model's name, for messages.
+        headers: Sent with each request.
+        secrets: Texts to take out of whatever a server says, such as the key.
+        client: A pool that belongs to somebody else; without one, one is made on first use.
+        timeout_s: Longest silence of the server, in seconds.
+        clock: For a `Retry-After` that is a date.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        model: str,
+        headers: Mapping[str, str],
+        secrets: tuple[str, ...] = (),
+        client: httpx2.AsyncClient | None = None,
+        timeout_s: float = 120.0,
+        clock: Clock | None = None,
+    ) -> None:
+        import httpx2
+
+        self.peer = Peer(
+            model=model,
+            host=endpoint.host,
+            secrets=tuple(filter(None, (*secrets, *endpoint.secrets))),
+        )
+        self._lent = client
+        self._own: tuple[asyncio.AbstractEventLoop, httpx2.AsyncClient] | None = None
+        self._timeout_s = timeout_s
+        self._clock = clock or SystemClock()
+        self._url = httpx2.URL(endpoint.url)
+        self._headers = [
+            (name.encode("ascii"), value.encode("ascii"))
+            for name, value in {"host": endpoint.host, **headers}.items()
+        ]
+        self._extensions = {
+            "target": endpoint.target,
+            "timeout": httpx2.Timeout(
+                timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None
+            ).as_dict(),
+        }
+        self._auth = httpx2.Auth()
+
+    async def post(self, body: bytes) -> Answer:
+        """Send `body` and read the whole answer.
+
+        Raises:
+            ModelError: The server could not be reached, refused, or sent more than 32 MiB.
+        """
+        async with self.open(body) as response:
+            content = await self._read(response, cap=MAX_REPLY_BYTES)
+        return Answer(
+            status=response.status_code,
+            kind=response.headers.get("content-type", ""),
+            body=content,
+        )
+
+    @asynccontextmanager
+    async def open(self, body: bytes) -> AsyncGenerator[httpx2.Response]:
+        """Send `body` and lend the successful response, its content unread.
+
+        Raises:
+            ModelError: The server could not be reached or refused; also for errors of the
+                transport while the block reads.
+        """
+        import httpx2
+
+        client = self._client()
+        response: httpx2.Response | None = None
+        try:
+            response = await client.send(
+                self._request(body), stream=True, auth=self._auth, follow_redirects=False
+            )
+            if not response.is_success:
+                raise await self._refusal(response)
+            yield response
+        except httpx2.HTTPError as exc:
+            raise self._unreachable(exc) from exc
+        finally:
+            if response is not None:
+                await response.aclose()
+
+    async def drain(self, chunks: AsyncIterator[bytes]) -> None:
+        """Read what follows the end of a stream, shortly, so that the connection can be reused.
+
+        Whatever goes wrong here comes too late to matter.
+        """
+        import httpx2
+
+        with suppress(httpx2.HTTPError), anyio.move_on_after(_DRAIN_S):
+            async for _ in chunks:
+                pass
+
+    async def aclose(self) -> None:
+        """Close the pool if it was made here; the next request makes a new one."""
+        if self._own is not None:
+            _, client = self._own
+            self._own = None
+            await client.aclose()
+
+    def _client(self) -> httpx2.AsyncClient:
+        if self._lent is not None:
+            return self._lent
+        # Connections belong to the event loop they were opened in; a script that calls `run_sync`
+        # twice has two.
+        loop = asyncio.get_running_loop()
+        if self._own is None or self._own[0] is not loop:
+            needs_tls = self._url.scheme == "https"
+            self._own = loop, new_client(timeout_s=self._timeout_s, tls=needs_tls)
+        return self._own[1]
+
+    def _request(self, body: bytes) -> httpx2.Request:
+        import httpx2
+
+        # `stream=` leaves the headers as they are: nothing is merged or guessed per request.
+        length = (b"content-length", str(len(body)).encode("ascii"))
+        return httpx2.Request(
+            "POST",
+            self._url,
+            headers=[*self._headers, length],
+            stream=httpx2.ByteStream(body),
+            extensions=self._extensions,
+        )
+
+    async def _read(self, response: httpx2.Response, *, cap: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > cap:
+                raise ModelError(
+                    f"{self.peer} sent more than {cap // 2**20} MiB in one reply",
+                    code="bad_reply",
+                )
+        return b"".join(parts)
+
+    async def _refusal(self, response: httpx2.Response) -> ModelError:
+        content = b""
+        async for part in response.aiter_bytes():
+            content += part
+            if len(content) > _ERROR_BODY_BYTES:
+                break
+        return fault_of_status(
+            Answer(
+                status=response.status_code,
+                kind=response.headers.get("content-type", ""),
+                body=content,
+            ),
+            self.peer,
+            path=self._url.path,
+            retry_after_s=self._retry_after_s(response.headers),
+        )
+
+    def _retry_after_s(self, headers: Mapping[str, str]) -> float | None:
+        told = headers.get("retry-after", "").strip()
+        try:
+            if "retry-after-ms" in headers:
+                return max(float(headers["retry-after-ms"]) / 1000, 0.0)
+            return max(float(told), 0.0) if told else None
+        except ValueError:
+            pass
+        try:
+            return max((parsedate_to_datetime(told) - self._clock.now()).total_seconds(), 0.0)
+        except (ValueError, TypeError):  # TypeError: the date names no zone
+            return None
+
+    def _unreachable(self, exc: httpx2.HTTPError) -> ModelError:
+        import httpx2
+
+        reason = self.peer.show(str(exc)) or type(exc).__name__
+        if isinstance(exc, httpx2.TimeoutException) and not isinstance(exc, httpx2.ConnectTimeout):
+            return ModelError(
+                f"{self.peer} was silent for {self._timeout_s:g} s",
+                code="timeout",
+                retryable=True,
+                hint="the model may still be loading; a longer timeout may help",
+            )
+        return ModelError(
+            f"cannot reach {self.peer}: {reason}",
+            code="unreachable",
+            retryable=True,
+            hint="check API_BASE, and that the server is running",
+        )

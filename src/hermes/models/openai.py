@@ -1,0 +1,128 @@
+"""Chat completions: the wire format that most providers and all local servers speak."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from hermes.core.clock import Clock
+from hermes.errors import ConfigError
+from hermes.models.base import ModelReply, ModelRequest, StreamPart
+from hermes.models.http import Connection, endpoint
+from hermes.models.openai_request import BodyBuilder
+from hermes.models.openai_stream import StreamReader, read_whole
+
+if TYPE_CHECKING:
+    import httpx2  # loaded on first use, so that `import hermes` stays light
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+class OpenAIModel:
+    """One model behind a chat completions server.
+
+    Args:
+        name: The model, as the server calls it.
+        base_url: With or without trailing slash, `/v1` or `/v1/chat/completions`.
+        api_key: Sent as a bearer token; without one no `Authorization` header is sent.
+        client: A connection pool shared with others, who close it; without one, one is made.
+        timeout_s: Longest silence of the server, in seconds.
+        clock: For a `Retry-After` that is a date.
+
+    Raises:
+        ConfigError: The address or the key cannot be used.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        client: httpx2.AsyncClient | None = None,
+        timeout_s: float = 120.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._name = name
+        where = endpoint(base_url, suffix="/chat/completions", default_prefix="/v1")
+        key = _checked_key(api_key)
+        authorization = f"Bearer {key}" if key else where.authorization
+        headers = {
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "user-agent": "hermes",
+        }
+        if authorization:
+            headers["authorization"] = authorization
+        self._connection = Connection(
+            where,
+            model=name,
+            headers=headers,
+            secrets=(key,),
+            client=client,
+            timeout_s=timeout_s,
+            clock=clock,
+        )
+        # OpenAI's newer models refuse `max_tokens`; everybody else knows only that.
+        is_openai = where.host == "api.openai.com"
+        self._bodies = BodyBuilder(
+            name, cap_field="max_completion_tokens" if is_openai else "max_tokens"
+        )
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the server calls it."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"OpenAIModel({self._name!r}, host={self._connection.peer.host!r})"
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        """Ask and wait for the whole reply.
+
+        Raises:
+            ModelError: No usable reply.
+        """
+        body = self._bodies.build(request, stream=False)
+        answer = await self._connection.post(body)
+        return read_whole(answer, self._connection.peer, prompt=body)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
+        """Ask and get the reply as it comes; the last part is the whole `ModelReply`.
+
+        Raises:
+            ModelError: No usable reply; `partial_text` holds what had arrived.
+        """
+        import httpx2
+
+        body = self._bodies.build(request, stream=True)
+        async with self._connection.open(body) as response:
+            kind = response.headers.get("content-type", "")
+            reader = StreamReader(self._connection.peer, kind=kind)
+            chunks = response.aiter_bytes()
+            try:
+                async for chunk in chunks:
+                    for part in reader.feed(chunk):
+                        yield part
+                    if reader.is_done:
+                        await self._connection.drain(chunks)
+                        break
+            except httpx2.HTTPError as exc:
+                raise reader.broken(str(exc) or type(exc).__name__) from exc
+        for part in reader.close(prompt=body):
+            yield part
+
+    async def aclose(self) -> None:
+        """Close the pool if it was made here."""
+        await self._connection.aclose()
+
+
+def _checked_key(api_key: str | None) -> str:
+    key = (api_key or "").strip()
+    for place, char in enumerate(key, start=1):
+        if not "!" <= char <= "~":
+            raise ConfigError(
+                f"API_KEY cannot be sent: character {place} of {len(key)} is no printable ASCII",
+                hint="copy the key again, without quotes, spaces and line breaks",
+            )
+    return key

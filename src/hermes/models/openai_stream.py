@@ -1,0 +1,156 @@
+"""The bytes of an answer, in one piece or as they come, read into parts; no I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hermes.core import json
+from hermes.errors import CodecError, ModelError
+from hermes.models.base import ModelReply, StreamPart
+from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_body, read_object
+from hermes.models.openai_reply import ReplyReader
+from hermes.models.sse import Event, EventReader
+from hermes.models.surrogates import read_json
+
+_DONE = b"[DONE]"
+
+
+def read_whole(answer: Answer, peer: Peer, *, prompt: bytes) -> ModelReply:
+    """The reply in an answer that was not streamed.
+
+    Args:
+        answer: A successful one.
+        peer: Who answered.
+        prompt: The request body, to estimate tokens from.
+
+    Raises:
+        ModelError: It is no reply.
+    """
+    body = read_object(answer, peer)
+    if fault := fault_of_body(body, peer, code="server"):
+        raise fault
+    reader = ReplyReader(peer)
+    reader.feed(body)
+    if not reader.has_choice:
+        raise _no_choice(peer)
+    _, reply = reader.close(prompt=prompt)
+    return reply
+
+
+class StreamReader:
+    """Reads a streamed answer, whatever the server made of it.
+
+    A server that ignores `stream` and answers in one piece is read just as well.
+
+    Args:
+        peer: Who answers.
+        kind: The content type, for messages.
+        max_bytes: Where a stream that does not end is given up.
+    """
+
+    def __init__(self, peer: Peer, *, kind: str = "", max_bytes: int = MAX_REPLY_BYTES) -> None:
+        self._peer, self._kind, self._max_bytes = peer, kind, max_bytes
+        self._events = EventReader()
+        self._reply = ReplyReader(peer)
+        self._size = 0
+        self.is_done = False
+
+    def feed(self, chunk: bytes) -> list[StreamPart]:
+        """The parts that `chunk` completes.
+
+        Raises:
+            ModelError: The stream reports an error or cannot be read.
+        """
+        self._size += len(chunk)
+        if self._size > self._max_bytes:
+            raise self.broken(f"it is over {self._max_bytes // 2**20} MiB")
+        return self._take(self._events.feed(chunk))
+
+    def close(self, *, prompt: bytes) -> list[StreamPart]:
+        """What the end of the stream completes; the last part is the reply.
+
+        Args:
+            prompt: The request body, to estimate tokens from.
+
+        Raises:
+            ModelError: The stream ended before the reply did.
+        """
+        parts = self._take(self._events.close())
+        if not self._reply.has_choice:
+            raise _no_choice(self._peer)
+        if not (self.is_done or self._reply.is_finished):
+            raise self.broken("it ended without a finish reason")
+        held_back, reply = self._reply.close(prompt=prompt)
+        return [*parts, *held_back, reply]
+
+    def broken(self, reason: str) -> ModelError:
+        """The error for a stream that cannot go on, with what had arrived."""
+        return ModelError(
+            f"the stream of {self._peer} broke: {self._peer.show(reason)}",
+            code="stream",
+            retryable=True,
+            partial_text=self._reply.text,
+        )
+
+    def _take(self, events: list[Event]) -> list[StreamPart]:
+        parts: list[StreamPart] = []
+        for event in events:
+            if self.is_done:
+                break
+            if event.data.strip() == _DONE:
+                self.is_done = True
+            else:
+                for body in self._read(event):
+                    parts += self._feed_body(body)
+        return parts
+
+    def _read(self, event: Event) -> Sequence[Mapping[str, object]]:
+        try:
+            values = [read_json(event.data)]
+        except CodecError as exc:
+            values = self._read_lines(event, exc)
+        found = [body for value in values if (body := json.as_object(value)) is not None]
+        if len(found) != len(values):
+            raise self.broken(f"a chunk is no JSON object: {self._peer.show(event.data)!r}")
+        return found
+
+    def _read_lines(self, event: Event, exc: CodecError) -> list[object]:
+        """The values of an event whose lines are JSON each: its blank lines were lost."""
+        lines = event.data.splitlines()
+        try:
+            values = [read_json(line) for line in lines if line != _DONE]
+        except CodecError:
+            pass
+        else:
+            self.is_done = _DONE in lines
+            return values
+        if event.is_bare and not self._reply.has_choice:
+            kind = self._kind.partition(";")[0] or "no content type"
+            raise ModelError(
+                f"{self._peer} answered with no stream and no JSON "
+                f"({kind}): {self._peer.show(event.data)!r}",
+                code="bad_reply",
+                hint="check API_BASE: for most servers it ends in /v1",
+            ) from exc
+        try:
+            event.data.decode()
+        except UnicodeDecodeError as wrong:
+            raise self.broken(f"byte {wrong.start} of a chunk is not UTF-8") from exc
+        raise self.broken(f"a chunk is {exc.message}: {self._peer.show(event.data)!r}") from exc
+
+    def _feed_body(self, body: Mapping[str, object]) -> list[StreamPart]:
+        try:
+            if fault := fault_of_body(body, self._peer, code="stream"):
+                raise fault
+            return self._reply.feed(body)
+        except ModelError as exc:
+            exc.partial_text = self._reply.text
+            raise
+
+
+def _no_choice(peer: Peer) -> ModelError:
+    return ModelError(
+        f"{peer} answered without any choice",
+        code="bad_reply",
+        retryable=True,
+    )

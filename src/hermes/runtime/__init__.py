@@ -1,0 +1,15 @@
+"""Running tasks in processes: dispatch, workers, recovery."""
+
+from .dispatch import Order, submit, wake_message
+from .process import LEASE_S, WorkerProcess, is_gone
+from .recovery import free_task
+
+__all__ = [
+    "LEASE_S",
+    "Order",
+    "WorkerProcess",
+    "free_task",
+    "is_gone",
+    "submit",
+    "wake_message",
+]

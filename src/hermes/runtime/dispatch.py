@@ -1,0 +1,117 @@
+"""Turning a request into a task and its message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hermes.core import ids, json
+from hermes.core.budget import Limits
+from hermes.core.clock import Clock
+from hermes.core.events import MessageSent, Recorded, TaskCreated, TaskDispatched, TaskEvent
+from hermes.core.ids import NewUUID
+from hermes.core.message import Message
+from hermes.core.request import AgentRequest
+from hermes.errors import InputError
+from hermes.store import Store, Submitted
+
+MAX_INPUT_CHARS = 1_000_000
+RUN_SENDER = "gateway.local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """A request and how it is to be carried out.
+
+    Attributes:
+        receiver: Name of the agent.
+        launch: What `resume` needs to find the same agent, tools and settings again.
+        dedupe_key: A second order with this key finds the first one's task.
+    """
+
+    receiver: str
+    request: AgentRequest
+    limits: Limits
+    variables: Mapping[str, object] = field(default_factory=dict[str, object])
+    launch: Mapping[str, object] = field(default_factory=dict[str, object])
+    code_version: str = ""
+    dedupe_key: str | None = None
+
+
+async def submit(store: Store, order: Order, *, clock: Clock, new_id: NewUUID) -> Submitted:
+    """Store a task, its first events and its message in one transaction.
+
+    Raises:
+        InputError: The input is empty or too long.
+    """
+    goal = _goal(order.request)
+    task_id, trace_id, now = ids.task_id(new_id), ids.trace_id(new_id), clock.now()
+    session = order.request.session_id
+    message = Message(
+        message_id=ids.message_id(new_id),
+        sender=RUN_SENDER,
+        receiver=order.receiver,
+        message_type="task.dispatch",
+        task_id=task_id,
+        trace_id=trace_id,
+        created_at=now,
+        dedupe_key=order.dedupe_key,
+        order_key=f"session:{session}" if session else task_id,
+    )
+    structured = not isinstance(order.request.input, str)
+    events: list[TaskEvent] = [
+        TaskCreated(
+            agent=order.receiver,
+            goal=goal,
+            input=order.request.input if structured else None,
+            session_id=session,
+            limits=order.limits,
+            code_version=order.code_version,
+            variables=order.variables,
+            metadata=order.request.metadata,
+            launch=order.launch,
+        ),
+        MessageSent(message=message.to_wire()),
+        TaskDispatched(receiver=order.receiver, message_id=message.message_id),
+    ]
+    records = [
+        Recorded(
+            event_id=new_id().hex,
+            task_id=task_id,
+            seq=seq,
+            event=event,
+            at=now,
+            trace_id=trace_id,
+        )
+        for seq, event in enumerate(events, 1)
+    ]
+    return await store.submit(records, message)
+
+
+def wake_message(task_id: str, trace_id: str, receiver: str, *, clock: Clock, new_id: NewUUID) -> Message:
+    """A message that lets a waiting task go on."""
+    return Message(
+        message_id=ids.message_id(new_id),
+        sender=RUN_SENDER,
+        receiver=receiver,
+        message_type="task.wake",
+        task_id=task_id,
+        trace_id=trace_id,
+        created_at=clock.now(),
+        order_key=task_id,
+    )
+
+
+def _goal(request: AgentRequest) -> str:
+    given = request.input
+    goal = given if isinstance(given, str) else json.dumps(dict(given))
+    if not goal.strip():
+        raise InputError("the goal is empty", hint="say in a sentence what is to be done")
+    if len(goal) > MAX_INPUT_CHARS:
+        raise InputError(
+            f"the goal has {len(goal):,} characters, at most {MAX_INPUT_CHARS:,} are taken",
+            hint="put the material into a file and let a tool read it",
+        )
+    if "\x00" in goal:
+        raise InputError("the goal holds a NUL character", hint="send text, not binary data")
+    return goal

@@ -1,0 +1,33 @@
+"""The journal: events, tasks, messages in lanes, workers."""
+
+from hermes.store.base import (
+    Lease,
+    MessageRow,
+    MessageState,
+    Store,
+    Submitted,
+    TaskQuery,
+    TaskReader,
+    TaskWriter,
+    Worker,
+    WorkerTable,
+)
+from hermes.store.memory import MemoryStore
+from hermes.store.sqlite import SQLiteStore
+from hermes.store.url import open_store
+
+__all__ = [
+    "Lease",
+    "MemoryStore",
+    "MessageRow",
+    "MessageState",
+    "SQLiteStore",
+    "Store",
+    "Submitted",
+    "TaskQuery",
+    "TaskReader",
+    "TaskWriter",
+    "Worker",
+    "WorkerTable",
+    "open_store",
+]

@@ -1,0 +1,139 @@
+"""SQLite connections: how they are opened, how long they wait, and what their errors mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+from hermes.errors import ConflictError, StoreError, StoreUnavailableError
+from hermes.store.driver import Connection, connect
+from hermes.store.migrate import migrate
+
+Synchronous = Literal["FULL", "NORMAL"]
+
+_CHECKPOINT_PAGES = 1000
+_KEPT_WAL_BYTES = 16 * 1024 * 1024
+_LONGEST_PAUSE_S = 0.005
+
+
+def open_writer(path: Path, *, synchronous: Synchronous, wait_s: float) -> Connection:
+    """Open a database for writing; it is created, with its folders, and migrated as needed.
+
+    Raises:
+        StoreUnavailableError: It cannot be created, read or written here.
+        StoreError: It is no journal of Hermes, damaged, or of a newer version.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreUnavailableError(
+            f"cannot create the folder {path.parent}: {exc.strerror}", hint="choose another path"
+        ) from exc
+    if path.is_dir():
+        raise StoreUnavailableError(
+            f"{path} is a folder, the journal is a file", hint=f"name a file, as {path}/hermes.db"
+        )
+    return _opened(path, lambda connection: _prepare(connection, path, synchronous), wait_s)
+
+
+def open_reader(path: Path, *, wait_s: float) -> Connection:
+    """Open a database that `open_writer` has made, for reading alone.
+
+    Raises:
+        StoreError: As `open_writer`.
+    """
+    return _opened(path, lambda connection: connection.pragma("query_only", True), wait_s)
+
+
+def translated(exc: Exception, path: Path) -> Exception:
+    """What an error of the driver means to a caller; any other error stays as it is."""
+    if not isinstance(exc, apsw.Error):
+        return exc
+    error = _meaning(exc, path)
+    error.__cause__ = exc
+    return error
+
+
+def _meaning(exc: apsw.Error, path: Path) -> StoreError:
+    match exc:
+        case apsw.ConstraintError():
+            return ConflictError(f"an id is in use already: {exc}")
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreUnavailableError(
+                f"{path} stayed locked by another process",
+                hint="look for a process that holds it open, such as a backup or a shell",
+            )
+        case apsw.FullError():
+            return StoreUnavailableError(
+                f"no room left to write {path}", hint="free some space on its disk"
+            )
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
+            return StoreUnavailableError(
+                f"{path} cannot be opened for writing: {exc}",
+                hint="check the rights of the file and of its folder, or choose another path",
+            )
+        case apsw.NotADBError():
+            return StoreError(f"{path} is not a SQLite database", hint="choose another path")
+        case apsw.CorruptError():
+            return StoreError(f"{path} is damaged: {exc}", hint="put back the last good copy")
+        case _:
+            return StoreUnavailableError(
+                f"{path} cannot be used: {type(exc).__name__}: {exc}",
+                hint="check the disk it is on",
+            )
+
+
+def _opened(path: Path, prepare: Callable[[Connection], object], wait_s: float) -> Connection:
+    """Connect and prepare, again while another process is in the middle of creating the file.
+
+    SQLite does not wait on its own when two processes switch one new file to WAL.
+    """
+    pauses = _pauses(wait_s)
+    for tries in range(pauses + 1):
+        try:
+            connection = connect(str(path))
+        except apsw.Error as exc:
+            raise translated(exc, path) from exc
+        try:
+            connection.set_busy_handler(lambda tries: _pause(tries, pauses))
+            prepare(connection)
+        except (apsw.BusyError, apsw.LockedError) as exc:
+            connection.close()
+            if not _pause(tries, pauses):
+                raise translated(exc, path) from exc
+        except BaseException as exc:
+            connection.close()
+            if isinstance(exc, apsw.Error):
+                raise translated(exc, path) from exc
+            raise
+        else:
+            return connection
+    raise AssertionError("the last try returns or raises")
+
+
+def _prepare(connection: Connection, path: Path, synchronous: Synchronous) -> None:
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", synchronous)
+    connection.pragma("wal_autocheckpoint", _CHECKPOINT_PAGES)
+    connection.pragma("journal_size_limit", _KEPT_WAL_BYTES)
+    migrate(connection, path)
+
+
+def _pauses(wait_s: float) -> int:
+    return max(1, round(wait_s / _LONGEST_PAUSE_S))
+
+
+def _pause(tries: int, limit: int) -> bool:
+    """Sleep for a moment and say whether to try again.
+
+    SQLite's own busy timeout soon looks only ten times a second, too seldom to get a turn beside
+    a process that writes all the time.
+    """
+    if tries >= limit:
+        return False
+    time.sleep(min(_LONGEST_PAUSE_S, 0.0005 * (tries + 1)))
+    return True

@@ -1,0 +1,222 @@
+"""Values to rows of the database and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+from pydantic import TypeAdapter
+
+from hermes.core import codec, json
+from hermes.core.clock import from_micros, to_micros
+from hermes.core.events import Recorded, TaskCreated, TaskEvent
+from hermes.core.message import Message
+from hermes.core.task import Task, TaskStatus
+from hermes.errors import CodecError
+from hermes.store.base import NO_BLOBS, Lease, MessageRow, MessageState, Worker
+from hermes.store.driver import Row, Value
+from hermes.store.rules import body_digest, check_blobs, encode_all
+
+EventRow = tuple[int, bytes, str, int, int, bytes, bytes | None]
+"""seq, event_id, type, version, at, data, refs"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Events ready to be written, encoded before any lock is taken.
+
+    Attributes:
+        blobs: By the 32 bytes of their SHA-256: the caller's, and texts taken out of the events.
+    """
+
+    records: Sequence[Recorded]
+    rows: Sequence[EventRow]
+    blobs: Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A message ready to be written; `body` tells it from another one with the same id."""
+
+    message: Message
+    body: bytes
+    row: Mapping[str, Value]
+
+
+def batch(records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS) -> Batch:
+    """Encode events and blobs.
+
+    Raises:
+        CodecError: An event is not plain JSON, or holds a lone surrogate.
+        InputError: A bad event id, or a blob whose name is not its SHA-256.
+    """
+    if blobs:
+        check_blobs(blobs)
+    stored = {bytes.fromhex(name): data for name, data in blobs.items()}
+    rows: list[EventRow] = []
+    for record, event in zip(records, encode_all(records), strict=True):
+        refs = json.encode(event.refs) if event.refs else None
+        stored |= {bytes.fromhex(name): data for name, data in event.blobs.items()}
+        rows.append(
+            (
+                record.seq,
+                bytes.fromhex(record.event_id),
+                event.type,
+                event.version,
+                to_micros(record.at),
+                event.data,
+                refs,
+            )
+        )
+    return Batch(records=records, rows=rows, blobs=stored)
+
+
+def outgoing(message: Message) -> Outgoing:
+    """Encode a message.
+
+    Raises:
+        CodecError: It is not plain JSON, or holds a lone surrogate.
+    """
+    row: dict[str, Value] = {
+        "message_id": message.message_id,
+        "lane": message.lane,
+        "receiver": message.receiver,
+        "task_id": message.task_id,
+        "dedupe_key": message.dedupe_key,
+        "priority": message.priority,
+        "not_before": None if message.not_before is None else to_micros(message.not_before),
+        "wire": json.encode(message.to_wire()),
+    }
+    return Outgoing(message=message, body=bytes.fromhex(body_digest(message)), row=row)
+
+
+def new_task_row(task: Task) -> Mapping[str, Value]:
+    """The row of a task that is being created."""
+    return {
+        "task_id": task.task_id,
+        "trace_id": task.trace_id,
+        "agent": task.spec.agent,
+        "session_id": task.spec.session_id,
+        "state": task.state.value,
+        "created_at": to_micros(task.created_at),
+        "updated_at": to_micros(task.status.updated_at),
+        "status": encode_status(task.status),
+    }
+
+
+def encode_status(status: TaskStatus) -> bytes:
+    """The status as JSON, without what is as usual."""
+    return _status_adapter().dump_json(status, exclude_defaults=True)
+
+
+def decode_status(data: bytes) -> TaskStatus:
+    """What `encode_status` wrote."""
+    return _status_adapter().validate_json(data)
+
+
+def read_records(task_id: str, rows: Iterable[Row], blob: Callable[[str], bytes]) -> list[Recorded]:
+    """Records out of the rows of `events_after`."""
+    return [_read_record(task_id, row, blob) for row in rows]
+
+
+def read_task(row: Row, blob: Callable[[str], bytes]) -> Task:
+    """A task out of a row of `tasks_by_key`."""
+    task_id, trace_id, status, at, *event = cast(
+        "tuple[str, str, bytes, int, str, int, bytes, bytes | None]", row
+    )
+    spec = _read_event(*cast("tuple[str, int, bytes, bytes | None]", tuple(event)), blob)
+    if not isinstance(spec, TaskCreated):
+        raise CodecError(f"the stream of task {task_id} begins with {spec.type}, not task.created")
+    return Task(
+        task_id=task_id,
+        trace_id=trace_id,
+        created_at=from_micros(at),
+        spec=spec,
+        status=decode_status(status),
+    )
+
+
+def read_message(wire: bytes) -> Message:
+    """A message out of its stored envelope."""
+    return Message.from_wire(json.loads(wire))
+
+
+def read_lease(worker_id: str, token: int, row: Row) -> Lease:
+    """A lease out of a row of `ready_messages` and the token it was claimed with."""
+    _, _, attempts, crashes, wire = cast("tuple[int, str, int, int, bytes]", row)
+    return Lease(
+        message=read_message(wire),
+        token=token,
+        worker_id=worker_id,
+        attempts=attempts,
+        crashes=crashes,
+    )
+
+
+def read_message_row(row: Row) -> MessageRow:
+    """A message and its standing out of a row of `messages`."""
+    state, attempts, crashes, worker_id, not_before, reason, wire = cast(
+        "tuple[MessageState, int, int, str | None, int | None, str, bytes]", row
+    )
+    return MessageRow(
+        message=read_message(wire),
+        state=state,
+        attempts=attempts,
+        crashes=crashes,
+        worker_id=worker_id,
+        not_before=None if not_before is None else from_micros(not_before),
+        reason=reason,
+    )
+
+
+def worker_row(worker: Worker) -> Mapping[str, Value]:
+    """The row of a worker."""
+    return {
+        "worker_id": worker.worker_id,
+        "host": worker.host,
+        "pid": worker.pid,
+        "lock_path": worker.lock_path,
+        "renewed_at": to_micros(worker.renewed_at),
+    }
+
+
+def read_worker(row: Row) -> Worker:
+    """A worker out of a row of `workers`."""
+    worker_id, host, pid, lock_path, renewed_at = cast("tuple[str, str, int, str, int]", row)
+    return Worker(
+        worker_id=worker_id,
+        host=host,
+        pid=pid,
+        lock_path=lock_path,
+        renewed_at=from_micros(renewed_at),
+    )
+
+
+def _read_record(task_id: str, row: Row, blob: Callable[[str], bytes]) -> Recorded:
+    trace_id, position, token, seq, event_id, type_, version, at, data, refs = cast(
+        "tuple[str, int, int, int, bytes, str, int, int, bytes, bytes | None]", row
+    )
+    return Recorded(
+        event_id=event_id.hex(),
+        task_id=task_id,
+        seq=seq,
+        event=_read_event(type_, version, data, refs, blob),
+        at=from_micros(at),
+        trace_id=trace_id,
+        token=token,
+        position=position,
+    )
+
+
+def _read_event(
+    type_: str, version: int, data: bytes, refs: bytes | None, blob: Callable[[str], bytes]
+) -> TaskEvent:
+    names = cast("dict[str, str]", json.loads(refs)) if refs else None
+    return codec.decode(type_, version, data, refs=names, blob=blob)
+
+
+@cache
+def _status_adapter() -> TypeAdapter[TaskStatus]:
+    return TypeAdapter(TaskStatus)

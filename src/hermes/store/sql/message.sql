@@ -1,0 +1,80 @@
+-- name: accepted_message
+SELECT body, task_id FROM accepted WHERE message_id = ?;
+
+-- name: accepted_dedupe_key
+SELECT task_id FROM accepted WHERE receiver = ? AND dedupe_key = ?;
+
+-- name: insert_accepted
+INSERT INTO accepted (message_id, body, receiver, dedupe_key, task_id)
+VALUES (:message_id, :body, :receiver, :dedupe_key, :task_id);
+
+-- name: insert_message
+INSERT INTO message (message_id, lane, receiver, task_id, state, priority, not_before, wire)
+VALUES (
+    :message_id, :lane, :receiver, :task_id,
+    CASE
+        WHEN EXISTS (SELECT 1 FROM message WHERE lane = :lane AND state <> 'dead') THEN 'held'
+        WHEN :not_before > :now THEN 'delayed'
+        ELSE 'ready'
+    END,
+    :priority, :not_before, :wire
+);
+
+-- name: promote_due
+UPDATE message SET state = 'ready' WHERE state = 'delayed' AND not_before <= ?;
+
+-- name: ready_messages
+SELECT place, lane, attempts, crashes, wire FROM message
+WHERE state = 'ready'
+    AND (:task_id IS NULL OR task_id = :task_id)
+    AND (:receivers IS NULL OR receiver IN (SELECT value FROM json_each(:receivers)))
+ORDER BY priority DESC, place LIMIT :limit;
+
+-- name: next_token
+INSERT INTO lane (key, token) VALUES (?, 1)
+ON CONFLICT (key) DO UPDATE SET token = token + 1
+RETURNING token;
+
+-- name: take_message
+UPDATE message SET state = 'leased', worker_id = ?, token = ? WHERE place = ?;
+
+-- name: leased_message
+-- The fence: a row only for the worker and the token that hold the message now.
+SELECT place FROM message
+WHERE message_id = ? AND state = 'leased' AND worker_id = ? AND token = ?;
+
+-- name: message_state
+SELECT state FROM message WHERE message_id = ?;
+
+-- name: delete_message
+DELETE FROM message WHERE place = ?;
+
+-- name: requeue_message
+UPDATE message SET
+    place = (SELECT max(place) + 1 FROM message),
+    state = 'held', not_before = :retry_at, attempts = attempts + 1, reason = :reason,
+    worker_id = NULL, token = NULL
+WHERE place = :place;
+
+-- name: bury_message
+UPDATE message SET
+    state = 'dead', attempts = attempts + 1, reason = ?, worker_id = NULL, token = NULL
+WHERE place = ?;
+
+-- name: release_message
+UPDATE message SET state = 'ready', worker_id = NULL, token = NULL WHERE place = ?;
+
+-- name: release_all_of_worker
+UPDATE message SET state = 'ready', crashes = crashes + ?, worker_id = NULL, token = NULL
+WHERE worker_id = ? AND state = 'leased';
+
+-- name: advance_lane
+-- The head of a lane, if it is held, becomes ready or delayed.
+UPDATE message SET state = CASE WHEN not_before > :now THEN 'delayed' ELSE 'ready' END
+WHERE place = (SELECT min(place) FROM message WHERE lane = :lane AND state <> 'dead')
+    AND state = 'held';
+
+-- name: messages
+SELECT state, attempts, crashes, worker_id, not_before, reason, wire FROM message
+WHERE ?1 IS NULL OR task_id = ?1
+ORDER BY place;

@@ -1,0 +1,212 @@
+"""A thread that owns one connection and works for an event loop: a queue in, a doorbell out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Generic, Protocol, TypeVar
+
+import apsw
+from anyio import CancelScope
+
+from hermes.errors import StoreError
+from hermes.store.driver import Connection, Cursor
+
+R = TypeVar("R")
+
+More = Callable[[], "Job | None"]
+"""Takes the next job of the queue if one waits there; who takes it must answer it."""
+
+Answer = Callable[[Sequence["Job"]], None]
+"""Wakes the callers of finished jobs."""
+
+Serve = Callable[[Connection, "Job", More, Answer], None]
+"""Does a job, and more of them if it likes, and answers each; never raises."""
+
+
+class Job(Protocol):
+    """A piece of work as the thread sees it: run or failed, and then answered."""
+
+    def run(self, cursor: Cursor) -> None:
+        """Do the work and keep its result."""
+        ...
+
+    def fail(self, error: Exception) -> None:
+        """Replace whatever came out before by an error."""
+        ...
+
+    def settle(self) -> None:
+        """Wake the caller; runs in its loop."""
+        ...
+
+
+class Request(Generic[R]):
+    """A job and the coroutine that waits for it."""
+
+    __slots__ = ("_error", "_future", "_late", "_loop", "_result", "_settled", "_work")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[Cursor], R]) -> None:
+        self._loop, self._work = loop, work
+        self._future: asyncio.Future[R] = loop.create_future()
+        self._late: asyncio.Future[None] | None = None
+        self._settled = False
+        self._error: Exception | None = None
+
+    def run(self, cursor: Cursor) -> None:
+        self.succeed(self._work(cursor))
+
+    def succeed(self, result: R) -> None:
+        self._result, self._error = result, None
+
+    def fail(self, error: Exception) -> None:
+        self._error = error
+
+    def settle(self) -> None:
+        self._settled = True
+        if self._late is not None and not self._late.done():
+            self._late.set_result(None)
+        if self._future.done():
+            return
+        if self._error is not None:
+            self._future.set_exception(self._error)
+        else:
+            self._future.set_result(self._result)
+
+    async def outcome(self) -> R:
+        """Wait for the answer.
+
+        A caller that is cancelled meanwhile is held until the job is settled, and then cancelled:
+        the work is done in full or not at all, and nobody goes on beside it.
+        """
+        try:
+            return await self._future
+        except asyncio.CancelledError:
+            if not self._settled:
+                self._late = self._loop.create_future()
+                with CancelScope(shield=True):
+                    await self._late
+            raise
+
+
+class Doorbell:
+    """Settles jobs in a loop on behalf of another thread.
+
+    Does what `call_soon_threadsafe` does at half its cost, which is a good part of a short write.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._jobs: deque[Job] = deque()
+        self._inside, self._outside = os.pipe()
+        os.set_blocking(self._inside, False)
+        os.set_blocking(self._outside, False)
+        loop.add_reader(self._inside, self._open)
+
+    def ring(self, jobs: Sequence[Job]) -> None:
+        """Have the jobs settled; called in the other thread."""
+        self._jobs.extend(jobs)
+        with suppress(BlockingIOError):  # a full pipe wakes the loop just as well
+            os.write(self._outside, b"\0")
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._inside)
+        os.close(self._inside)
+        os.close(self._outside)
+
+    def _open(self) -> None:
+        os.read(self._inside, 4096)
+        while self._jobs:
+            self._jobs.popleft().settle()
+
+
+class ConnectionThread:
+    """Runs `serve` for one job after the other, from `start` to `close`.
+
+    It works for the loop that starts it, which runs on asyncio.
+    """
+
+    def __init__(self, name: str, *, connect: Callable[[], Connection], serve: Serve) -> None:
+        self._connect, self._serve = connect, serve
+        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_connected = False
+
+    async def start(self) -> None:
+        """Open the connection; raises what `connect` raises.
+
+        Whether it raises or not, `close` is to be called.
+        """
+        self._loop = loop = asyncio.get_running_loop()
+        self._bell = Doorbell(loop)
+        self._opening: Request[None] = Request(loop, _no_work)
+        self._closing: Request[None] = Request(loop, _no_work)
+        self._thread = Thread(target=self._run, name=self._name, daemon=True)
+        self._thread.start()
+        await self._opening.outcome()
+
+    async def call(self, work: Callable[[Cursor], R]) -> R:
+        """Have `work` done in the thread.
+
+        Raises:
+            StoreError: The store is not open, or was opened in another event loop.
+        """
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            raise StoreError(
+                "the store is not open in this event loop", hint="use it inside its `async with`"
+            )
+        request = Request(loop, work)
+        self._queue.put(request)
+        return await request.outcome()
+
+    async def close(self) -> None:
+        """Finish what is queued, close the connection and end the thread."""
+        if self._loop is None:
+            return
+        self._loop = None
+        try:
+            if self._is_connected:
+                self._queue.put(self._closing)
+                await self._closing.outcome()
+        finally:
+            self._thread.join()
+            self._is_connected = False
+            self._bell.close()
+
+    def _run(self) -> None:
+        try:
+            connection = self._connect()
+        except Exception as exc:  # told to the caller of `start`
+            self._opening.fail(exc)
+            self._bell.ring([self._opening])
+            return
+        self._is_connected = True
+        self._opening.succeed(None)
+        self._bell.ring([self._opening])
+        while (job := self._queue.get()) is not self._closing:
+            self._serve(connection, job, self._more, self._bell.ring)
+        self._closing.succeed(None)
+        try:
+            connection.close()
+        except apsw.Error as exc:  # told to the caller of `close`
+            self._closing.fail(exc)
+        self._bell.ring([self._closing])
+
+    def _more(self) -> Job | None:
+        if self._queue.empty():
+            return None
+        job = self._queue.get()
+        if job is self._closing:
+            self._queue.put(job)
+            return None
+        return job
+
+
+def _no_work(_: Cursor) -> None:
+    return None

@@ -1,0 +1,128 @@
+"""Trace, timeline and raw record: views of the journal, nothing kept twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+from hermes.core import codec, json
+from hermes.core.events import (
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    Recorded,
+    ToolFailed,
+    ToolInDoubt,
+    ToolReconciled,
+    ToolReturned,
+    ToolStarted,
+)
+from hermes.core.request import TraceEntry
+
+
+def trace(records: Iterable[Recorded]) -> list[TraceEntry]:
+    """Every model and tool call of a task, in the order they were begun.
+
+    Args:
+        records: The task's whole stream.
+    """
+    view = TraceView()
+    for record in records:
+        view.follow(record)
+    return view.entries
+
+
+class TraceView:
+    """A trace that grows with the journal.
+
+    Attributes:
+        entries: Every call so far, in the order they were begun.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[TraceEntry] = []
+        self._places: dict[str, int] = {}
+        self._origin: datetime | None = None
+
+    def follow(self, record: Recorded) -> None:
+        """Take one more event in."""
+        self._origin = self._origin or record.at
+        match record.event:
+            case ModelRequested(path=path, model=model):
+                self._begin(record, path, "llm", model)
+            case ToolStarted(path=path, name=name):
+                self._begin(record, path, "tool", name)
+            case ModelReplied() as event:
+                thought = event.reasoning or (event.text if event.calls else "")
+                tokens = event.usage.total_tokens
+                self._end(event.path, "ok", event.duration_s, tokens, thought)
+            case ModelFailed(path=path, duration_s=duration_s):
+                self._end(path, "error", duration_s)
+            case ToolReturned(path=path, duration_s=duration_s):
+                self._end(path, "ok", duration_s)
+            case ToolFailed() as event:
+                if event.path not in self._places:
+                    self._begin(record, event.path, "tool", event.name)
+                self._end(event.path, event.status, event.duration_s)
+            case ToolInDoubt(path=path):
+                self._end(path, "in_doubt", 0.0)
+            case ToolReconciled(path=path, decision=decision):
+                self._end(path, "ok" if decision == "done" else "running", 0.0)
+            case _:
+                pass
+
+    def _begin(
+        self, record: Recorded, path: str, type_: Literal["llm", "tool"], name: str
+    ) -> None:
+        origin = self._origin or record.at
+        self._places[path] = len(self.entries)
+        self.entries.append(
+            TraceEntry(
+                step=len(self.entries) + 1,
+                type=type_,
+                name=name,
+                duration_ms=0,
+                tokens_used=0,
+                status="running",
+                path=path,
+                started_ms=round((record.at - origin).total_seconds() * 1000),
+            )
+        )
+
+    def _end(
+        self, path: str, status: str, duration_s: float, tokens: int = 0, thought: str = ""
+    ) -> None:
+        place = self._places.get(path)
+        if place is None:
+            return
+        self.entries[place] = replace(
+            self.entries[place],
+            status=status,
+            duration_ms=round(duration_s * 1000),
+            tokens_used=tokens,
+            thought=thought or None,
+        )
+
+
+def as_jsonl(records: Iterable[Recorded]) -> Iterable[str]:
+    """The full raw record, one event a line: every model reply and tool result to the letter."""
+    for record in records:
+        yield json.dumps(as_object(record))
+
+
+def as_object(record: Recorded) -> dict[str, object]:
+    """One event as a JSON object: the envelope's fields and, under `data`, the event's own."""
+    return {
+        "position": record.position,
+        "task_id": record.task_id,
+        "seq": record.seq,
+        "type": record.event.type,
+        "at": record.at.isoformat().replace("+00:00", "Z"),
+        "trace_id": record.trace_id,
+        "event_id": record.event_id,
+        "token": record.token,
+        "data": codec.to_plain(record.event),
+    }
+

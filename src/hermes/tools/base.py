@@ -1,0 +1,157 @@
+"""What a tool is, what it gets, and what a call comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol
+
+from typing_extensions import ParamSpec, TypeVar
+
+from hermes.core.chat import ChatMessage, ToolSpec
+from hermes.core.effects import Effect
+from hermes.core.events import CallStatus, Fault
+from hermes.core.request import AgentRequest
+
+DEFAULT_TIMEOUT_S = 30.0
+
+
+class Workbench(Protocol):
+    """What the loop lends to a running call: the ways out of a tool."""
+
+    def progress(self, text: str) -> None:
+        """Tell people what is going on; kept at most once a second."""
+        ...
+
+    def artifact(self, name: str, data: bytes | str) -> str:
+        """Keep a named piece of data with the task; returns its handle."""
+        ...
+
+    async def read(self, handle: str) -> bytes:
+        """The bytes behind a handle of this task's own results and artifacts."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was cancelled or this call's time is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSnapshot:
+    """Where the task stands as a call begins.
+
+    Attributes:
+        step: The present turn, from 1.
+        limits: The task's bounds as a plain mapping.
+    """
+
+    task_id: str
+    agent: str
+    goal: str
+    step: int
+    session_id: str | None = None
+    limits: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """One shared context for every tool of a task.
+
+    Attributes:
+        request: What was asked, as it came in.
+        history: The conversation so far; read-only.
+        task: Where the task stands.
+        variables: The task's variable pool; what a call writes is kept with its outcome.
+        idempotency_key: The same at each repeat of this call, also after a crash.
+        trace_id: W3C trace id of the task.
+        bench: Progress, artifacts, handles and cancellation.
+    """
+
+    request: AgentRequest
+    history: Sequence[ChatMessage]
+    task: TaskSnapshot
+    variables: MutableMapping[str, object]
+    idempotency_key: str
+    trace_id: str
+    bench: Workbench
+
+    def progress(self, text: str) -> None:
+        """Tell people what is going on; safe to call from a thread."""
+        self.bench.progress(text)
+
+    def artifact(self, name: str, data: bytes | str) -> str:
+        """Keep a named piece of data with the task; returns a handle that `read_more` opens."""
+        return self.bench.artifact(name, data)
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run was cancelled or the call's time is over; long loops look at it."""
+        return self.bench.cancelled
+
+
+P = ParamSpec("P", default=...)
+R_co = TypeVar("R_co", covariant=True, default=object)
+
+Invoke = Callable[[Mapping[str, object], ToolContext], Awaitable[object]]
+Bind = Callable[[Mapping[str, object]], dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool(Generic[P, R_co]):
+    """A function that models may call; called directly, it is the function it was made from.
+
+    Attributes:
+        parameters: JSON Schema (an object schema) of the arguments.
+        function: The function as it was written.
+        bind: Turns plain JSON arguments into what the function's annotations promise; raises
+            `ArgumentFault`. Each call makes fresh objects.
+        invoke: Runs the function with bound arguments; plain functions run in a thread.
+        fingerprint: Digest of name, schema and effect: what a resumed run compares.
+        origin: File and line where the tool was made, `tools.py:12`; "" if unknown.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    function: Callable[P, R_co]
+    bind: Bind
+    invoke: Invoke
+    effect: Effect = "unsafe"
+    group: str = ""
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    fingerprint: str = ""
+    origin: str = ""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        return self.function(*args, **kwargs)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told."""
+        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters)
+
+
+class ArgumentFault(Exception):
+    """Arguments that cannot be given to a tool; the text is written for the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """The one form of a result.
+
+    Attributes:
+        data: Plain JSON; None unless `ok`.
+        error: What went wrong; None if `ok`.
+        content: What the model reads, to the letter.
+        size: Characters of the full text; more than `content` has if it was capped.
+        full: UTF-8 of the full text if `content` is only its head and tail.
+    """
+
+    status: CallStatus
+    content: str
+    data: object = None
+    error: Fault | None = None
+    size: int = 0
+    full: bytes | None = None
+    duration_s: float = 0.0

@@ -1,0 +1,91 @@
+"""The tools of a run: unique names, groups switched on and off, one digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hermes.core.chat import ToolSpec
+from hermes.core.json import digest
+from hermes.core.problems import did_you_mean
+from hermes.errors import ConfigError, ToolDefinitionError
+
+from .base import Tool
+from .function import NAME
+
+
+class ToolRegistry:
+    """An unchanging set of tools in a stable order.
+
+    Args:
+        tools: Names are unique among them.
+        groups: As in `enabled`; None leaves every group on.
+
+    Attributes:
+        names: In the order given.
+        specs: What a model is told; the same tuple for the registry's whole life.
+        digest: Of all specs: what a model was offered.
+
+    Raises:
+        ToolDefinitionError: Two tools share a name, or a name is not valid.
+        ConfigError: As in `enabled`.
+    """
+
+    def __init__(self, tools: Iterable[Tool], *, groups: Iterable[str] | None = None) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            self._add(tool)
+        if groups is not None:
+            self._tools = self.enabled(groups)._tools
+        self.names: tuple[str, ...] = tuple(self._tools)
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self)
+        self.digest: str = digest(
+            [[spec.name, spec.description, spec.parameters] for spec in self.specs]
+        )
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name, to the letter."""
+        return self._tools.get(name)
+
+    def enabled(self, groups: Iterable[str], *, known: Iterable[str] = ()) -> ToolRegistry:
+        """A registry with the tools of these groups, and those that are in no group.
+
+        Args:
+            groups: Names of groups to switch on.
+            known: Names that are right even if no tool here is in them.
+
+        Raises:
+            ConfigError: A group is unknown.
+        """
+        wanted = list(groups)
+        present = {tool.group for tool in self if tool.group} | set(known)
+        for group in wanted:
+            if group not in present:
+                hint = did_you_mean(group, present)
+                there = f"groups: {', '.join(sorted(present)) or 'none'}"
+                raise ConfigError(f"no tool group is called {group!r}", hint=hint or there)
+        return ToolRegistry(tool for tool in self if not tool.group or tool.group in wanted)
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def _add(self, tool: Tool) -> None:
+        if not NAME.fullmatch(tool.name):
+            raise ToolDefinitionError(
+                f"tool {tool.name!r}: a name is 1 to 64 ASCII letters, digits, `_` or `-`"
+            )
+        first = self._tools.setdefault(tool.name, tool)
+        if first is not tool:
+            raise ToolDefinitionError(
+                f"two tools are called {tool.name!r}: {_place(first)} and {_place(tool)}",
+                hint="give one of them another name by name=",
+            )
+
+
+def _place(tool: Tool) -> str:
+    return tool.origin or "one made by hand"

@@ -1,0 +1,174 @@
+"""One tool call: from a model's wish to a result, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from dataclasses import dataclass
+
+import anyio
+
+from hermes.core.chat import ToolCall
+from hermes.core.clock import Clock
+from hermes.core.events import Fault
+from hermes.core.json import digest
+from hermes.core.problems import did_you_mean
+from hermes.errors import DriftError, RunCancelled, StoreError
+
+from .arguments import BAD_ARGUMENTS, ArgumentError, cut_off, read_arguments
+from .base import ArgumentFault, Tool, ToolContext, ToolResult
+from .failures import described, failed_result, members, outcome_of, timed_out
+from .fitting import Repair
+from .registry import ToolRegistry
+from .results import DEFAULT_LIMIT_CHARS, ResultFault, cap, normalise, render
+
+_LOG = logging.getLogger("hermes.tool")
+_MAX_NAMES = 50
+_CORRECT = "nothing was run; correct the arguments and call again"
+# What the framework itself raises through a tool is not the tool's.
+_NOT_THE_TOOLS = (StoreError, DriftError, RunCancelled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A call that may run.
+
+    Attributes:
+        arguments: Plain JSON that fits the tool's schema.
+        repairs: How the arguments differ from what the model wrote.
+        fingerprint: Digest of tool name and arguments.
+    """
+
+    tool: Tool
+    arguments: dict[str, object]
+    repairs: tuple[Repair, ...] = ()
+    fingerprint: str
+
+
+def prepare(
+    registry: ToolRegistry, call: ToolCall, *, finish_reason: str | None = None
+) -> Prepared | ToolResult:
+    """Find the tool and read the arguments; nothing runs.
+
+    Args:
+        registry: The tools that the model was offered.
+        call: As the model wrote it.
+        finish_reason: Of the reply it stood in; after `length` every call is refused.
+
+    Returns:
+        The call ready to run, or a result with status `refused` and one of the codes
+        `unknown_tool`, `bad_arguments`, `output_limit`.
+    """
+    if finish_reason == "length":
+        return _refused(cut_off(), hint="nothing was run")
+    tool = registry.get(call.name)
+    if tool is None:
+        return _unknown(registry, call.name)
+    read = read_arguments(tool.parameters, call.arguments, effect=tool.effect)
+    if isinstance(read, ArgumentError):
+        return _refused(read, hint=_CORRECT)
+    try:
+        # `run` binds again, for fresh objects; here it keeps what cannot be bound from being begun.
+        tool.bind(read.values)
+    except Exception as exc:  # a parameter type may run its author's own code
+        text = str(exc) if isinstance(exc, ArgumentFault) else described(exc)
+        return _refused(ArgumentError(code=BAD_ARGUMENTS, message=text), hint=_CORRECT)
+    return Prepared(
+        tool=tool,
+        arguments=read.values,
+        repairs=read.repairs,
+        fingerprint=digest([tool.name, read.values]),
+    )
+
+
+async def run(
+    prepared: Prepared,
+    context: ToolContext,
+    *,
+    clock: Clock,
+    limit_chars: int = DEFAULT_LIMIT_CHARS,
+) -> ToolResult:
+    """Run a call to its end; only cancellation and faults of the framework itself are raised.
+
+    An async tool is stopped when its time is over or the run is cancelled. A plain one cannot be:
+    its thread is left to itself, and whatever it still returns is ignored.
+
+    Args:
+        prepared: From `prepare`.
+        context: For the tool's `ToolContext` parameter.
+        clock: Measures the duration; the timeout itself is kept by the event loop.
+        limit_chars: Longest content for the model; a longer one is cut to head and tail.
+
+    Raises:
+        StoreError: The journal failed while the tool used it.
+    """
+    started = clock.monotonic()
+    tool = prepared.tool
+    scope = anyio.move_on_after(tool.timeout_s)
+    try:
+        with scope:
+            value = await tool.invoke(tool.bind(prepared.arguments), context)
+            return _returned(tool, value, limit_chars, clock.monotonic() - started)
+        status, fault = timed_out(tool.timeout_s, tool.effect)
+    except _NOT_THE_TOOLS:
+        raise
+    except (Exception, SystemExit, BaseExceptionGroup, asyncio.CancelledError) as exc:
+        if _comes_from_outside(exc):
+            raise
+        if scope.cancel_called:  # it turned its own end into another exception
+            status, fault = timed_out(tool.timeout_s, tool.effect)
+        else:
+            status, fault = outcome_of(exc, tool.effect)
+        _LOG.debug("%s failed: %s", tool.name, fault.message, exc_info=exc)
+    return failed_result(status, fault, duration_s=clock.monotonic() - started)
+
+
+def _returned(tool: Tool, value: object, limit_chars: int, duration_s: float) -> ToolResult:
+    try:
+        data = normalise(value)
+        text = render(data)
+        content, full = cap(text, limit_chars)
+    except Exception as exc:  # a value's own properties and iterators are foreign code
+        reason = str(exc) if isinstance(exc, ResultFault) else described(exc)
+        fault = Fault(
+            code="bad_result",
+            message=f"the tool did run, but its result cannot be stored: {reason}",
+            hint="do not call it again just for the result",
+        )
+        _LOG.debug("%s: %s", tool.name, fault.message, exc_info=exc)
+        return failed_result("error", fault, duration_s=duration_s)
+    return ToolResult(
+        status="ok", content=content, data=data, size=len(text), full=full, duration_s=duration_s
+    )
+
+
+def _comes_from_outside(exc: BaseException) -> bool:
+    """Whether the run is being ended, not just this tool.
+
+    A tool that awaits a task which somebody cancelled raises `CancelledError` too; the run goes
+    on then, and the call has an outcome like any other.
+    """
+    if inner := members(exc):
+        return any(map(_comes_from_outside, inner))
+    if not isinstance(exc, asyncio.CancelledError):
+        return not isinstance(exc, Exception | SystemExit)
+    task = asyncio.current_task()
+    is_cancelling = task is not None and task.cancelling() > 0
+    return is_cancelling or anyio.current_effective_deadline() == -math.inf
+
+
+def _unknown(registry: ToolRegistry, name: str) -> ToolResult:
+    names = registry.names
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    fault = Fault(
+        code="unknown_tool",
+        message=f"there is no tool {name!r:.80}; nothing was run. Available: "
+        f"{', '.join(names[:_MAX_NAMES]) or 'none'}{more}",
+        hint=did_you_mean(name, names) or "call one of the available tools, or answer without",
+    )
+    return failed_result("refused", fault)
+
+
+def _refused(error: ArgumentError, *, hint: str) -> ToolResult:
+    return failed_result("refused", Fault(code=error.code, message=error.message, hint=hint))

@@ -1,0 +1,66 @@
+"""Plain functions beside the event loop, each in a thread that nobody has to wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+
+from hermes.errors import NotDone
+
+MAX_THREADS = 256
+_free = threading.BoundedSemaphore(MAX_THREADS)
+
+
+async def call_in_thread(call: Callable[[], object]) -> object:
+    """Run a blocking call in a thread of its own, with the caller's context variables.
+
+    A thread cannot be stopped: when the caller is cancelled the thread is left to itself, and
+    what it returns or raises later is ignored. The threads are daemons, unlike those of
+    `anyio.to_thread`, so that one that hangs does not keep the program from ending; and each call
+    gets a new one, which costs no more than handing work to a waiting one.
+
+    Raises:
+        NotDone: `MAX_THREADS` calls are at work, those that were left to themselves included.
+    """
+    if not _free.acquire(blocking=False):
+        raise NotDone(
+            f"{MAX_THREADS} blocking calls are at work already, perhaps hanging since an earlier "
+            "timeout",
+            code="busy",
+            hint="try again later",
+        )
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[object] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        value: object = None
+        failure: BaseException | None = None
+        try:
+            value = context.run(call)
+        except BaseException as exc:  # carried over to the caller as it is
+            failure = exc
+        finally:
+            _free.release()
+        try:
+            loop.call_soon_threadsafe(_settle, outcome, value, failure)
+        except RuntimeError:
+            return  # the loop has ended, and the caller with it
+
+    threading.Thread(target=work, name="hermes tool", daemon=True).start()
+    return await outcome
+
+
+def _settle(outcome: asyncio.Future[object], value: object, failure: BaseException | None) -> None:
+    if outcome.done():
+        return
+    if isinstance(failure, StopIteration):  # which no future can carry
+        wrapped = RuntimeError("the function raised StopIteration")
+        wrapped.__cause__ = failure
+        failure = wrapped
+    if failure is None:
+        outcome.set_result(value)
+    else:
+        outcome.set_exception(failure)

@@ -1,0 +1,84 @@
+"""JSON Schema in full, by the `jsonschema` library. Nothing is ever fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Protocol, cast
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.validators import validator_for
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+
+from .schema import Schema, map_subschemas, resolve
+
+_TEXT_CHARS = 300
+
+
+class _Validator(Protocol):
+    """A validator of jsonschema, as far as it is used here."""
+
+    def evolve(self, *, schema: object) -> _Validator:
+        """The same for another part of the schema; references lead where they led."""
+        ...
+
+    def iter_errors(self, instance: object) -> Iterator[ValidationError]:
+        """Each misfit."""
+        ...
+
+
+def violations(
+    root: Schema, schema: Schema, value: object
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What about a plain value breaks a schema.
+
+    Args:
+        root: The whole schema, where references lead.
+        schema: The part of it that the value has to fit.
+        value: Of bounded depth.
+
+    Yields:
+        Place within the value, and what is wrong there.
+    """
+    try:
+        for error in _validator(root).evolve(schema=schema).iter_errors(value):
+            yield tuple(error.absolute_path), _wording(error)
+    except (Unresolvable, re.error, RecursionError) as exc:
+        yield (), f"cannot be compared with the tool's schema: {exc!s:.200}"
+
+
+def faults_of_schema(schema: Schema) -> str:
+    """What is wrong with a schema, with the place; "" if it can be used."""
+    try:
+        validator_for(schema, default=Draft202012Validator).check_schema(dict(schema))
+    except SchemaError as exc:
+        return f"{exc.json_path}: {exc.message:.200}"
+    return next(_dead_references(schema, schema), "")
+
+
+def _dead_references(root: Schema, schema: Schema) -> Iterator[str]:
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and resolve(root, reference) is None:
+        yield f"$ref {reference!r} leads nowhere within the schema; others are not followed"
+    inner: list[Schema] = []
+
+    def note(item: Schema) -> Schema:
+        inner.append(item)
+        return item
+
+    map_subschemas(schema, note)
+    for item in inner:
+        yield from _dead_references(root, item)
+
+
+def _validator(root: Schema) -> _Validator:
+    made = validator_for(root, default=Draft202012Validator)
+    # The empty registry is what keeps it from fetching a remote `$ref`.
+    return cast("_Validator", made(root, registry=Registry()))
+
+
+def _wording(error: ValidationError) -> str:
+    text = error.message
+    return text if len(text) <= _TEXT_CHARS else text[: _TEXT_CHARS - 1] + "…"

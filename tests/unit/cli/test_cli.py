@@ -1,0 +1,292 @@
+"""The command as its user meets it: results on stdout, the rest on stderr, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hermes.cli import invoke
+
+TOOLS = '''
+import time
+from hermes import tool, ToolError
+
+@tool(effect="read")
+def look(name: str) -> str:
+    """Look something up."""
+    return f"saw {name}"
+
+@tool(effect="read")
+def fail() -> str:
+    """Fail."""
+    raise ValueError("the shelf is empty")
+
+@tool(timeout_s=0.05)
+def pay() -> str:
+    """Pay."""
+    time.sleep(0.3)
+    return "paid"
+'''
+
+PLAYBOOK = """
+playbook: 1
+name: shop
+rules:
+  - name: look
+    when: {all: [look]}
+    steps:
+      - {call: look, with: {name: "{{ vars.get('what', 'lamp') }}"}, as: seen}
+    answer: "{{ seen }}"
+  - name: fail
+    when: {all: [fail]}
+    steps: [{call: fail, as: x}]
+    answer: "never"
+  - name: pay
+    when: {all: [pay]}
+    steps: [{call: pay, as: x}]
+    answer: "{{ x }}"
+otherwise: "你好"
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def value(self) -> dict[str, object]:
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture
+def cli(workdir: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    (workdir / "tools.py").write_text(TOOLS)
+    (workdir / "rules.yaml").write_text(PLAYBOOK, encoding="utf-8")
+
+    def run(*words: str) -> Result:
+        code = invoke(words)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+RUN = ("--tools", "tools.py", "--playbook", "rules.yaml")
+
+
+class TestRun:
+    def test_the_answer_is_on_stdout_and_the_rest_on_stderr(self, cli: Cli) -> None:
+        result = cli("run", "look", *RUN)
+        assert (result.code, result.out) == (0, "saw lamp\n")
+        assert "look: ok" in result.err
+        assert "succeeded" in result.err
+
+    def test_quiet_shows_the_result_alone(self, cli: Cli) -> None:
+        result = cli("run", "look", *RUN, "--quiet")
+        assert (result.out, result.err) == ("saw lamp\n", "")
+
+    def test_json_is_one_value_with_the_documented_keys(self, cli: Cli) -> None:
+        result = cli("run", "look", *RUN, "--json", "--var", "what=灯")
+        assert result.code == 0
+        assert list(result.value) == [
+            "task_id", "status", "output", "error", "usage", "cost", "trace", "pending",
+        ]  # fmt: skip
+        assert result.value["output"] == "saw 灯"
+        assert "灯" in result.out
+
+    def test_a_failed_step_fails_the_run_with_one_line(self, cli: Cli) -> None:
+        result = cli("run", "fail", *RUN)
+        assert result.code == 1
+        assert "the shelf is empty" in result.err
+        assert "Traceback" not in result.err
+
+    def test_an_unsafe_call_that_hangs_waits_for_a_person(self, cli: Cli) -> None:
+        result = cli("run", "pay", *RUN, "--json")
+        assert result.code == 3
+        assert result.value["status"] == "waiting"
+        assert "--in-doubt" in result.err
+
+    def test_a_decision_ends_the_wait(self, cli: Cli) -> None:
+        cli("run", "pay", *RUN)
+        result = cli("resume", "last", "--in-doubt", "done", "--json")
+        assert (result.code, result.value["status"]) == (0, "succeeded")
+
+    def test_the_step_limit_ends_in_partial_and_3(self, cli: Cli) -> None:
+        result = cli("run", "look", *RUN, "--max-steps", "1", "--json")
+        assert (result.code, result.value["status"]) == (3, "partial")
+
+    def test_a_goal_can_come_from_stdin(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+        import io
+
+        monkeypatch.setattr("sys.stdin", io.StringIO("look\n"))
+        assert cli("run", "-", *RUN, "--quiet").out == "saw lamp\n"
+
+    def test_resume_of_a_settled_task_reports_it_again(self, cli: Cli) -> None:
+        first = cli("run", "look", *RUN, "--json")
+        second = cli("resume", str(first.value["task_id"]), "--json")
+        assert second.value == first.value
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("run", "hello"), "MODEL_NAME"),
+        (("run", "", *RUN), "goal is empty"),
+        (("run", "x", "--agent", "none.toml"), "none.toml"),
+        (("run", "x", "--playbook", "none.yaml"), "none.yaml"),
+        (("run", "x", "--tools", "none.py"), "none.py"),
+        (("run", "x", *RUN, "--var", "novalue"), "K=V"),
+        (("run", "x", "--playbook", "rules.yaml", "--model", "m"), "--model"),
+        (("show", "task_nowhere"), "task_nowhere"),
+        (("resume", "last"), "no tasks yet"),
+        (("trace",), "TASK or --session"),
+        (("trace", "last", "--format", "timelin"), "did you mean `timeline`"),
+        (("tasks", "--status", "failled"), "did you mean `failed`"),
+        (("run", "x", "--max-steps", "0"), "--max-steps"),
+        (("nonsense",), "nonsense"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, tuple) else None,
+)
+def test_bad_usage_is_one_line_and_exit_2(cli: Cli, words: tuple[str, ...], says: str) -> None:
+    result = cli(*words)
+    assert result.code == 2
+    assert says in result.err
+    assert result.out == ""
+    assert "Traceback" not in result.err
+
+
+def test_a_fault_with_json_is_one_value_too(cli: Cli) -> None:
+    result = cli("run", "x", "--agent", "none.toml", "--json")
+    error = result.value["error"]
+    assert isinstance(error, dict)
+    assert error["code"] == "config"
+    assert "none.toml" in str(error["message"])
+
+
+def test_debug_shows_where(cli: Cli) -> None:
+    assert "Traceback" in cli("run", "x", "--agent", "none.toml", "--debug").err
+
+
+def test_an_unreachable_model_is_one_line_and_a_task_that_show_explains(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_NAME", "qwen")
+    monkeypatch.setenv("API_BASE", "http://127.0.0.1:9/v1")
+    result = cli("run", "hello", "--quiet")
+    assert result.code == 1
+    assert "127.0.0.1" in result.err
+    shown = cli("show", "last")
+    assert "failed" in shown.out
+    assert "127.0.0.1" in shown.out
+
+
+class TestViews:
+    def test_tasks_lists_the_newest_first(self, cli: Cli) -> None:
+        cli("run", "look", *RUN, "--quiet")
+        cli("run", "你好", *RUN, "--quiet", "--session", "s1")
+        found = cli("tasks", "--json").value["tasks"]
+        assert isinstance(found, list)
+        assert [task["goal"] for task in found] == ["你好", "look"]
+        text = cli("tasks").out
+        assert "你好" in text
+        assert cli("tasks", "--session", "s1", "--json").out.count("task_id") == 1
+        assert "no tasks" in cli("tasks", "--status", "failed").out
+
+    def test_trace_draws_bars_and_prints_the_raw_record(self, cli: Cli) -> None:
+        cli("run", "look", *RUN, "--quiet")
+        drawn = cli("trace", "last").out
+        assert "look" in drawn
+        assert "ok" in drawn
+        lines = cli("trace", "last", "--format", "jsonl").out.splitlines()
+        types = [json.loads(line)["type"] for line in lines]
+        assert types[0] == "task.created"
+        assert "model.replied" in types
+        assert "tool.returned" in types
+        value = cli("trace", "last", "--json").value
+        assert isinstance(value["trace"], list)
+
+    def test_trace_of_a_session_holds_all_its_tasks(self, cli: Cli) -> None:
+        cli("run", "look", *RUN, "--quiet", "--session", "s1")
+        cli("run", "hello", *RUN, "--quiet", "--session", "s1")
+        found = cli("trace", "--session", "s1", "--format", "json").value["tasks"]
+        assert isinstance(found, list)
+        assert len(found) == 2
+        raw = cli("trace", "--session", "s1", "--format", "jsonl").out.splitlines()
+        assert sum(json.loads(line)["type"] == "task.settled" for line in raw) == 2
+
+    def test_show_tells_how_it_ended(self, cli: Cli) -> None:
+        task_id = cli("run", "look", *RUN, "--json").value["task_id"]
+        assert "saw lamp" in cli("show", str(task_id)[-8:]).out
+        assert cli("show", "last", "--json").value["agent"] == "agent"
+
+    def test_tools_say_group_and_effect(self, cli: Cli) -> None:
+        text = cli("tools", "--tools", "tools.py").out
+        assert "read_more" in text
+        assert "unsafe" in text
+        found = cli("tools", "--json").value["tools"]
+        assert isinstance(found, list)
+        assert found[0]["name"] == "read_more"
+
+
+class TestDoctor:
+    def test_a_fresh_folder_is_healthy(self, cli: Cli) -> None:
+        result = cli("doctor", "--json")
+        assert (result.code, result.value["ok"]) == (0, True)
+
+    def test_each_setting_says_where_it_came_from(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AGENT_MAX_ITERATIONS", "7")
+        monkeypatch.setenv("API_KEY", "sk-secret")
+        result = cli("doctor")
+        assert "environment" in result.out
+        assert "sk-secret" not in result.out + result.err
+
+    def test_an_unreachable_model_is_named_and_exit_is_1(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MODEL_NAME", "qwen")
+        monkeypatch.setenv("API_BASE", "http://127.0.0.1:9/v1")
+        result = cli("doctor")
+        assert result.code == 1
+        assert "model" in result.err
+
+    def test_a_broken_database_is_named(self, cli: Cli, workdir: Path) -> None:
+        (workdir / ".hermes").write_text("a file where a folder should be")
+        result = cli("doctor")
+        assert result.code == 1
+        assert "database" in result.err
+
+    def test_a_broken_tool_file_is_named(self, cli: Cli, workdir: Path) -> None:
+        (workdir / "bad.py").write_text("def f(:\n")
+        result = cli("doctor", "--tools", "bad.py")
+        assert result.code == 1
+        assert "bad.py" in result.err
+
+
+class TestInit:
+    def test_the_starter_runs_at_once(
+        self, cli: Cli, workdir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert cli("init", "my agent").code == 0
+        monkeypatch.chdir(workdir / "my agent")
+        result = cli("run", "What is the weather in Beijing?", "--agent", "agent.toml", "--quiet")
+        assert result.out == "Beijing: sunny, 23 degrees.\n"
+        assert ".env" in (workdir / "my agent" / ".gitignore").read_text().splitlines()
+
+    def test_nothing_that_is_there_is_overwritten(self, cli: Cli, workdir: Path) -> None:
+        (workdir / "x").mkdir()
+        (workdir / "x" / "tools.py").write_text("mine")
+        result = cli("init", "x")
+        assert result.code == 2
+        assert "tools.py" in result.err
+        assert [path.name for path in (workdir / "x").iterdir()] == ["tools.py"]
