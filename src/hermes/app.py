@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -66,7 +66,7 @@ class Agent:
         name: str = "agent",
         role: str = "",
         instructions: str = "",
-        tools: Iterable[Tool | Callable[..., object]] = (),
+        tools: Iterable[Tool[..., object] | Callable[..., object]] = (),
         groups: Sequence[str] | None = None,
         model: str | Model | None = None,
         limits: Limits | None = None,
@@ -79,7 +79,7 @@ class Agent:
             name=name,
             role=role,
             instructions=instructions,
-            tools=tuple(item if isinstance(item, Tool) else tool(item) for item in tools),
+            tools=tuple(map(_as_tool, tools)),
             groups=tuple(groups) if groups is not None else None,
             model=model if isinstance(model, str) else None,
             limits=limits,
@@ -231,7 +231,9 @@ class Hermes:
     def store(self) -> Store:
         """The open journal."""
         if self._store is None:
-            raise ConfigError("the application is not open", hint="use `async with Hermes() as app`")
+            raise ConfigError(
+                "the application is not open", hint="use `async with Hermes() as app`"
+            )
         return self._store
 
     async def run(
@@ -322,9 +324,7 @@ class Hermes:
             await self._wake(task)
         lease = await self._claim(task_id)
         reason = "decided by a person" if decision else "resumed at the command of a person"
-        return await self._executor().carry(
-            lease, equipment, reason=reason, decision=decision
-        )
+        return await self._executor().carry(lease, equipment, reason=reason, decision=decision)
 
     async def _wake(self, task: Task) -> None:
         message = wake_message(
@@ -371,9 +371,7 @@ class Hermes:
     def _executor(self) -> Executor:
         return Executor(self.store, clock=self._clock, new_id=self._new_id)
 
-    def _equip(
-        self, agent: Agent, options: RunOptions, observers: Sequence[Observer]
-    ) -> Equipment:
+    def _equip(self, agent: Agent, options: RunOptions, observers: Sequence[Observer]) -> Equipment:
         definition, settings = agent.definition, self.settings
         groups = settings.tool_groups if definition.groups is None else definition.groups
         return Equipment(
@@ -395,6 +393,10 @@ class Hermes:
                 spec, base_url=settings.api_base, api_key=key, timeout_s=settings.model_timeout_s
             )
         return self._models[spec]
+
+
+def _as_tool(item: Tool[..., object] | Callable[..., object]) -> Tool:
+    return cast("Tool", item) if isinstance(item, Tool) else tool(item)
 
 
 def _registry(definition: AgentDefinition, groups: Sequence[str]) -> ToolRegistry:

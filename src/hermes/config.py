@@ -52,12 +52,8 @@ class Settings(BaseSettings):
 
     model_name: str | None = Field(None, validation_alias=_names("MODEL_NAME", "OPENAI_MODEL"))
     api_base: str | None = Field(None, validation_alias=_names("API_BASE", "OPENAI_BASE_URL"))
-    api_key: SecretStr | None = Field(
-        None, validation_alias=_names("API_KEY", "OPENAI_API_KEY")
-    )
-    model_timeout_s: float = Field(
-        120.0, gt=0, validation_alias=_names("HERMES_MODEL_TIMEOUT_S")
-    )
+    api_key: SecretStr | None = Field(None, validation_alias=_names("API_KEY", "OPENAI_API_KEY"))
+    model_timeout_s: float = Field(120.0, gt=0, validation_alias=_names("HERMES_MODEL_TIMEOUT_S"))
     max_steps: int = Field(
         10, gt=0, validation_alias=_names("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
     )
@@ -191,8 +187,8 @@ def _dotenv(path: Path) -> dict[str, object]:
 
 
 def _environment() -> dict[str, object]:
-    known = EnvSettingsSource(Settings)()
-    foreign = {
+    known: dict[str, object] = EnvSettingsSource(Settings)()
+    foreign: dict[str, object] = {
         name: value
         for name, value in os.environ.items()
         if name.startswith(PREFIX) and name not in _FIELD_OF
@@ -219,7 +215,7 @@ def _is_table(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def _not_a_number(field: str, value: object) -> str:
     wanted = Settings.model_fields[field].annotation
-    if wanted in (int, float) and isinstance(value, str):
+    if (wanted is int or wanted is float) and isinstance(value, str):
         return f"{TOML_FILE}: `{field}` must be a number, got the text {value!r}"
     return ""
 
@@ -235,4 +231,6 @@ def _alias_names(field: str) -> list[str]:
 
 
 _ENV_NAMES = [name for field in Settings.model_fields for name in _alias_names(field)]
-_FIELD_OF = {name: field for field in Settings.model_fields for name in (field, *_alias_names(field))}
+_FIELD_OF = {
+    name: field for field in Settings.model_fields for name in (field, *_alias_names(field))
+}

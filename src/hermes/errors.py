@@ -1,23 +1,23 @@
 """Everything that Hermes raises on purpose.
 
-    HermesError
-    ├── InputError             fix what you sent; trying again unchanged is useless
-    │   ├── ConfigError        a setting, agent file or playbook is wrong
-    │   ├── ToolDefinitionError  a tool cannot be registered as it is written
-    │   ├── CodecError         stored or foreign data has a form this version cannot read
-    │   ├── TransitionError    an event does not fit the state of its task
-    │   └── NotFoundError      no such task, session, blob or tool
-    ├── StoreError             the journal could not be read or written
-    │   ├── StaleLeaseError    another worker holds the lane: stop, write nothing
-    │   ├── LeaseHeldError     the task is in the hands of a live worker
-    │   ├── ConcurrencyError   another writer appended first: read the stream again
-    │   ├── ConflictError      the same id was used for something else
-    │   └── StoreUnavailableError  the database is locked, full or unreachable
-    ├── ModelError             a model gave no usable reply; `retryable` says whether to try again
-    ├── ToolError              raised by a tool: the model reads it
-    │   └── NotDone            raised by a tool that surely had no effect
-    ├── DriftError             a resumed run differs from its record
-    └── RunCancelled           a run was cancelled before its end
+HermesError
+├── InputError             fix what you sent; trying again unchanged is useless
+│   ├── ConfigError        a setting, agent file or playbook is wrong
+│   ├── ToolDefinitionError  a tool cannot be registered as it is written
+│   ├── CodecError         stored or foreign data has a form this version cannot read
+│   ├── TransitionError    an event does not fit the state of its task
+│   └── NotFoundError      no such task, session, blob or tool
+├── StoreError             the journal could not be read or written
+│   ├── StaleLeaseError    another worker holds the lane: stop, write nothing
+│   ├── LeaseHeldError     the task is in the hands of a live worker
+│   ├── ConcurrencyError   another writer appended first: read the stream again
+│   ├── ConflictError      the same id was used for something else
+│   └── StoreUnavailableError  the database is locked, full or unreachable
+├── ModelError             a model gave no usable reply; `retryable` says whether to try again
+├── ToolError              raised by a tool: the model reads it
+│   └── NotDone            raised by a tool that surely had no effect
+├── DriftError             a resumed run differs from its record
+└── RunCancelled           a run was cancelled before its end
 """
 
 from __future__ import annotations

@@ -161,7 +161,9 @@ def _tools(path: Path, entries: Sequence[str], more: Sequence[Tool]) -> list[Too
             found = [known[entry]]
         else:
             hint = did_you_mean(entry, known) or f"by name there are: {', '.join(sorted(known))}"
-            raise ConfigError(f"{path}: tools names {entry!r}: no such file and no such tool; {hint}")
+            raise ConfigError(
+                f"{path}: tools names {entry!r}: no such file and no such tool; {hint}"
+            )
         tools.update((tool.name, tool) for tool in found)
     return list(tools.values())
 

@@ -134,7 +134,11 @@ class Executor:
         return tuple(reversed(settled[:EARLIER_TASKS]))
 
     async def _opening(self, journal: Journal, agent: AgentDefinition) -> tuple[ChatMessage, ...]:
-        system = system_prompt(role=agent.role, instructions=agent.instructions)
+        system = system_prompt(
+            role=agent.role,
+            instructions=agent.instructions,
+            variables=journal.task.spec.variables,
+        )
         opening: list[ChatMessage] = [SystemMessage(text=system)]
         for task_id in journal.state.earlier:
             opening.extend(await self._exchange(task_id))

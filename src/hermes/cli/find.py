@@ -31,8 +31,7 @@ async def find_task(store: Store, wanted: str) -> Task:
     found = [
         task
         for task in candidates
-        if task.task_id.endswith(wanted)
-        or task.task_id.startswith((wanted, f"task_{wanted}"))
+        if task.task_id.endswith(wanted) or task.task_id.startswith((wanted, f"task_{wanted}"))
     ]
     if not found:
         raise NotFoundError(f"no task {wanted!r}", hint="`hermes tasks` lists them")

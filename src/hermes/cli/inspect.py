@@ -10,8 +10,8 @@ import anyio
 
 from hermes.app import Hermes
 from hermes.config import Loaded, Settings, load_settings
-from hermes.errors import HermesError
 from hermes.core.chat import UserMessage
+from hermes.errors import HermesError
 from hermes.models import ModelRequest, open_model
 from hermes.store import TaskQuery
 from hermes.tools import Tool, builtin_tools

@@ -35,7 +35,9 @@ AgentFile = Annotated[
 ToolFiles = Annotated[
     list[Path] | None,
     typer.Option(
-        "--tools", metavar="FILE|DIR", help="Python file or folder with @tool functions; repeatable."
+        "--tools",
+        metavar="FILE|DIR",
+        help="Python file or folder with @tool functions; repeatable.",
     ),
 ]
 PlaybookFile = Annotated[
@@ -73,9 +75,7 @@ def _print_version(wanted: bool) -> None:
 def _root(
     _version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
     _debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
 ) -> None:

@@ -106,7 +106,9 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
     for row in rows:
-        padded = [cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)]
+        padded = [
+            cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)
+        ]
         lines.append("  ".join(padded).rstrip())
     return lines
 

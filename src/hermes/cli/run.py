@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import anyio
 
-from hermes.agents import Decision, response_of
+from hermes.agents import response_of
 from hermes.app import Hermes, RunOptions
 from hermes.config import Settings, load_settings
 from hermes.core import json
@@ -76,7 +75,7 @@ def resume(task: str, flags: Launch, *, in_doubt: str | None, view: View) -> exi
             return await app.resume(
                 found.task_id,
                 launch.open(default_steps=settings.max_steps),
-                decision=cast("Decision | None", in_doubt),
+                decision=in_doubt,
                 options=RunOptions(stream=view.stream, observers=(progress,)),
             )
 

@@ -15,7 +15,8 @@ from hermes.core.request import AgentResponse
 from hermes.core.task import Task, TaskState
 from hermes.errors import InputError, NotFoundError
 from hermes.store import TaskQuery
-from hermes.telemetry import as_jsonl, trace as trace_of
+from hermes.telemetry import as_jsonl
+from hermes.telemetry import trace as trace_of
 
 from . import output
 from .find import find_task

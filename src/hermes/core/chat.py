@@ -39,9 +39,10 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """What a person, or the task itself, asks."""
+    """What a person, or the task itself, asks; or a passing `reminder` of the framework."""
 
     text: str
+    reminder: bool = False
     kind: Literal["user"] = "user"
     memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
 
@@ -107,7 +108,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """What a model is told of a tool: its name, what it does, and a JSON Schema of its arguments."""
+    """What a model is told of a tool; `parameters` is a JSON Schema of its arguments."""
 
     name: str
     description: str

@@ -133,10 +133,11 @@ def _spill(type_: str, data: bytes) -> Encoded:
             put(path, value.encode())
             return None
         if isinstance(value, dict):
-            items = cast("dict[str, object]", value).items()
-            return {key: walk(item, f"{path}/{_escape(key)}") for key, item in items}
+            table = cast("dict[str, object]", value)
+            return {key: walk(item, f"{path}/{_escape(key)}") for key, item in table.items()}
         if isinstance(value, list):
-            return [walk(item, f"{path}/{n}") for n, item in enumerate(json.as_list(value))]
+            items = cast("list[object]", value)
+            return [walk(item, f"{path}/{n}") for n, item in enumerate(items)]
         return value
 
     rest = json.encode(walk(json.loads(data), ""))

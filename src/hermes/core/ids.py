@@ -12,7 +12,6 @@ NewUUID = Callable[[], UUID]
 """Where new ids come from; tests pass a counter."""
 
 
-
 def uuid7() -> UUID:
     """A new time-ordered UUID (RFC 9562, version 7)."""
     return UUID(int=uuid_utils.uuid7().int)

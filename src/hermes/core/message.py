@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 from hermes.core.json import as_object
 from hermes.errors import CodecError
@@ -91,7 +91,7 @@ class Message:
         if not str(known["version"]).startswith("1."):
             raise CodecError(f"message version {known['version']!r} is not 1.x")
         extra = {name: value for name, value in body.items() if name not in _FIELDS}
-        return cls(**cast("dict[str, str]", known), extra=extra)
+        return cls(**cast("dict[str, Any]", known), extra=extra)
 
 
 _FIELDS = tuple(item.name for item in fields(Message) if item.name != "extra")

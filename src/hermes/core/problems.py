@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import get_args
+from typing import cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -28,9 +28,7 @@ def problems(exc: ValidationError, model: type[BaseModel], *, where: str) -> lis
 
 
 def _line(error: Mapping[str, object], model: type[BaseModel]) -> str:
-    loc = error["loc"]
-    assert isinstance(loc, Sequence)
-    parts = [str(part) for part in loc]
+    parts = [str(part) for part in cast("Sequence[object]", error["loc"])]
     path = ".".join(parts)
     if error["type"] == "extra_forbidden":
         known = _fields(model, parts[:-1])

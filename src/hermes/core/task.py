@@ -49,9 +49,7 @@ TERMINAL = frozenset(
 
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.DISPATCHED, TaskState.CANCELLED, TaskState.FAILED}),
-    TaskState.DISPATCHED: frozenset(
-        {TaskState.PROCESSING, TaskState.CANCELLED, TaskState.FAILED}
-    ),
+    TaskState.DISPATCHED: frozenset({TaskState.PROCESSING, TaskState.CANCELLED, TaskState.FAILED}),
     TaskState.PROCESSING: frozenset({TaskState.PROCESSING, TaskState.WAITING}) | TERMINAL,
     TaskState.WAITING: frozenset({TaskState.PROCESSING}) | TERMINAL,
     TaskState.SUCCEEDED: frozenset(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermes.core.events import Fault, ModelReplied, Outcome
@@ -56,8 +57,7 @@ def judge(setup: RunSetup, state: RunState, reply: ModelReplied) -> End | SendBa
     return End(outcome="succeeded", output=reply.text)
 
 
-def _structured(schema: object, state: RunState, text: str) -> End | SendBack:
-    assert isinstance(schema, dict)
+def _structured(schema: Mapping[str, object], state: RunState, text: str) -> End | SendBack:
     read = read_arguments(schema, text, effect="read")
     if isinstance(read, ArgumentError):
         return _again(state, prompts.wrong_output(read.message), "output_schema", read.message)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator, MutableMapping
 
 from hermes.core.clock import Clock
-from hermes.core.events import ArtifactSaved, ProgressReported, VariableSet
 from hermes.core.codec import sha256
+from hermes.core.events import ArtifactSaved, ProgressReported, VariableSet
 from hermes.errors import ToolError
 from hermes.store import TaskReader
 from hermes.tools.results import normalise

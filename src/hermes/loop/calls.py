@@ -53,9 +53,7 @@ class Calls:
     the commit of whatever was recorded before it.
     """
 
-    def __init__(
-        self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock
-    ) -> None:
+    def __init__(self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock) -> None:
         self._setup, self._journal = setup, journal
         self._reader, self._clock = reader, clock
 
@@ -172,9 +170,7 @@ class Calls:
         timeout_s = self._timeout_s(prepared, remaining_s)
         if timeout_s != prepared.tool.timeout_s:
             prepared = replace(prepared, tool=replace(prepared.tool, timeout_s=timeout_s))
-        bench = Bench(
-            item.path, journal=self._journal, reader=self._reader, clock=self._clock
-        )
+        bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
         name, task = prepared.tool.name, self._journal.task
         logs.tool_started(_LOG, task, item.path, name, prepared.fingerprint)
         try:
@@ -186,9 +182,7 @@ class Calls:
             )
         finally:
             bench.close()
-        logs.tool_ended(
-            _LOG, task, item.path, name, result.status, result.size, result.duration_s
-        )
+        logs.tool_ended(_LOG, task, item.path, name, result.status, result.size, result.duration_s)
         self._record(item.open, result, bench)
 
     def _timeout_s(self, prepared: Prepared, remaining_s: float | None) -> float | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from hermes.core import json
 
 RULES = """\
 How you work:
@@ -22,10 +24,29 @@ EMPTY_REPLY = (
 )
 
 
-def system_prompt(*, role: str, instructions: str) -> str:
-    """The system message of an agent: who it is, what it is to do, and the rules."""
+_VARIABLE_CHARS = 500
+
+
+def system_prompt(*, role: str, instructions: str, variables: Mapping[str, object]) -> str:
+    """The system message of an agent.
+
+    Args:
+        role: Who it is, in a few words.
+        instructions: What it is to do.
+        variables: What the task was started with; a long value is shown by its beginning.
+    """
     parts = [role.strip() and f"You are {role.strip()}.", instructions.strip(), RULES]
+    if variables:
+        lines = [f"- {name} = {_shown(value)}" for name, value in variables.items()]
+        parts.append("\n".join(["Variables of this task:", *lines]))
     return "\n\n".join(part for part in parts if part)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    if len(text) <= _VARIABLE_CHARS:
+        return text
+    return f"{text[:_VARIABLE_CHARS]}… ({len(text):,} characters in all)"
 
 
 def missing_tools(names: Sequence[str]) -> str:

@@ -111,7 +111,7 @@ class Run:
         state = self._journal.state
         messages: list[ChatMessage] = [*self._setup.opening, *state.messages]
         if intent.repair:
-            messages.append(UserMessage(text=intent.repair))
+            messages.append(UserMessage(text=intent.repair, reminder=True))
         request = ModelRequest(
             messages=messages,
             tools=self._setup.registry.specs,

@@ -94,8 +94,8 @@ def new_client(*, timeout_s: float = 120.0, tls: bool = True) -> httpx2.AsyncCli
 
     Args:
         timeout_s: Longest silence of a server, in seconds; connecting has its own, shorter bound.
-        tls: Load the certificates of the authorities, some 20 ms; without them every https server
-            is refused.
+        tls: Load the certificates of the authorities, 40 ms and more; without them every https
+            server is refused.
     """
     import httpx2
 

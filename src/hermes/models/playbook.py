@@ -231,7 +231,7 @@ def _goal(messages: Sequence[ChatMessage]) -> tuple[int, str]:
     """Where the last user message stands, and its text."""
     for place in reversed(range(len(messages))):
         message = messages[place]
-        if isinstance(message, UserMessage):
+        if isinstance(message, UserMessage) and not message.reminder:
             return place, message.text
     raise ModelError("the conversation has no user message", code="playbook")
 

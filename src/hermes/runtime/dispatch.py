@@ -88,7 +88,9 @@ async def submit(store: Store, order: Order, *, clock: Clock, new_id: NewUUID) -
     return await store.submit(records, message)
 
 
-def wake_message(task_id: str, trace_id: str, receiver: str, *, clock: Clock, new_id: NewUUID) -> Message:
+def wake_message(
+    task_id: str, trace_id: str, receiver: str, *, clock: Clock, new_id: NewUUID
+) -> Message:
     """A message that lets a waiting task go on."""
     return Message(
         message_id=ids.message_id(new_id),

@@ -103,9 +103,7 @@ class TextFormatter(logging.Formatter):
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-def configure(
-    *, level: str, style: Literal["json", "text"], stream: TextIO | None = None
-) -> None:
+def configure(*, level: str, style: Literal["json", "text"], stream: TextIO | None = None) -> None:
     """Send the `hermes` loggers to a stream (stderr by default); a repeat replaces the first."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())

@@ -73,9 +73,7 @@ class TraceView:
             case _:
                 pass
 
-    def _begin(
-        self, record: Recorded, path: str, type_: Literal["llm", "tool"], name: str
-    ) -> None:
+    def _begin(self, record: Recorded, path: str, type_: Literal["llm", "tool"], name: str) -> None:
         origin = self._origin or record.at
         self._places[path] = len(self.entries)
         self.entries.append(
@@ -125,4 +123,3 @@ def as_object(record: Recorded) -> dict[str, object]:
         "token": record.token,
         "data": codec.to_plain(record.event),
     }
-

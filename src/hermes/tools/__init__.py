@@ -11,8 +11,8 @@ from hermes.tools.base import (
     Workbench,
 )
 from hermes.tools.builtin import builtin_tools
+from hermes.tools.exact import Repair
 from hermes.tools.failures import failed_result
-from hermes.tools.fitting import Repair
 from hermes.tools.function import register_tool, tool
 from hermes.tools.loading import load_tools
 from hermes.tools.registry import ToolRegistry

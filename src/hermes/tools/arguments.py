@@ -7,7 +7,8 @@ from typing import cast
 
 from hermes.core.effects import Effect
 
-from .fitting import Fitter, Repair, TooComplex
+from .exact import Repair
+from .fitting import Fitter, TooComplex
 from .reading import Unreadable, read_document
 from .schema import Schema, outline
 

@@ -15,7 +15,6 @@ What the schema can say beyond the keywords known here is checked by `jsonschema
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,22 +25,28 @@ from hermes.core.effects import Effect
 from hermes.core.json import as_list, as_object
 from hermes.core.problems import did_you_mean
 
+from .exact import (
+    EXACT_FLOATS,
+    SEEN_CHARS,
+    Path,
+    Repair,
+    joined,
+    kind_of,
+    member_text,
+    number_in,
+    same,
+    seen,
+)
 from .schema import Schema, followed
 
-Path = tuple[str | int, ...]
 Spell = Callable[[Path], str | None]
 """The text of the number at a path, digit for digit; None if it is not known."""
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,3})?")
 _DATE_TIME = re.compile(r"\s*\d{4}-\d{2}-\d{2}.*", re.DOTALL)
 # A comparison costs microseconds; unions within unions may need very many for one small value.
 _MIN_VISITS, _MAX_VISITS = 5_000, 1_000_000
 _VISITS_PER_CHARACTER = 4
 _MAX_PROBLEMS = 8
-_SEEN_CHARS = 60
-# Up to here each float that is whole is exactly the number that was written.
-_EXACT_FLOATS = 2**53
 
 _ANNOTATIONS = (
     "title description default examples example format deprecated readOnly writeOnly "
@@ -61,24 +66,6 @@ _WORDS = {
     "object": "an object",
     "null": "null",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """One change on the way from what was written to what a tool gets.
-
-    Attributes:
-        path: Place in the arguments, `items[2].qty`; "" for the whole.
-        rule: Which rule allowed it, in one word.
-    """
-
-    path: str
-    before: object
-    after: object
-    rule: str
-
-    def __str__(self) -> str:
-        return f"{self.path or 'arguments'}: {seen(self.before)} → {seen(self.after)} ({self.rule})"
 
 
 class TooComplex(Exception):
@@ -198,7 +185,7 @@ class Fitter:
         text = self._spelling(value, path)
         if text is not None:
             trimmed = text.strip()
-            spelled = [(member, _member_text(member)) for member in members]
+            spelled = [(member, member_text(member)) for member in members]
             exact = [member for member, written in spelled if written == trimmed]
             folded = trimmed.casefold()
             found = exact or [
@@ -233,7 +220,7 @@ class Fitter:
 
     def _whole(self, value: float, path: Path) -> int:
         """JSON knows no difference between 3.0 and 3; Python does."""
-        text = None if abs(value) < _EXACT_FLOATS else self._spell(path)
+        text = None if abs(value) < EXACT_FLOATS else self._spell(path)
         exact = Decimal(text) if text else Decimal(value)
         return int(exact)
 
@@ -286,7 +273,7 @@ class Fitter:
         if self._effect != "read" or not self._trial(schema, None, (*path, name)).fitter.problems:
             return False
         self.repairs.append(
-            Repair(path=_joined((*path, name)), before=None, after="left out", rule="null_left_out")
+            Repair(path=joined((*path, name)), before=None, after="left out", rule="null_left_out")
         )
         return True
 
@@ -298,11 +285,11 @@ class Fitter:
         missing: Sequence[str],
     ) -> None:
         for name in unknown[:_MAX_PROBLEMS]:
-            hint = did_you_mean(name[:_SEEN_CHARS], properties)
+            hint = did_you_mean(name[:SEEN_CHARS], properties)
             known = f"known: {', '.join(f'`{key}`' for key in properties) or 'none'}"
             self._problem((*path, name), f"is unknown; {hint or known}")
         if missing:
-            names = ", ".join(f"`{_joined((*path, name))}`" for name in missing)
+            names = ", ".join(f"`{joined((*path, name))}`" for name in missing)
             self._add(f"{names} {'is' if len(missing) == 1 else 'are'} required and missing")
 
     def _fit_array(self, node: Schema, value: list[object], path: Path) -> list[object]:
@@ -363,11 +350,11 @@ class Fitter:
         return None
 
     def _repaired(self, path: Path, before: object, after: object, rule: str) -> object:
-        self.repairs.append(Repair(path=_joined(path), before=before, after=after, rule=rule))
+        self.repairs.append(Repair(path=joined(path), before=before, after=after, rule=rule))
         return after
 
     def _problem(self, path: Path, text: str) -> None:
-        self._add(f"`{_joined(path)}` {text}" if path else f"the whole {text}")
+        self._add(f"`{joined(path)}` {text}" if path else f"the whole {text}")
 
     def _add(self, text: str) -> None:
         if len(self.problems) < _MAX_PROBLEMS:
@@ -392,66 +379,8 @@ _BOUNDS: tuple[tuple[str, str, Callable[[float, float], bool]], ...] = (
 )
 
 
-def kind_of(value: object) -> str:
-    """The JSON Schema type of a plain value; a whole float is a `number` here."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
-
-
-def number_in(text: str) -> int | float | None:
-    """The number that a text spells as JSON would; None if it does not or if digits were lost."""
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    if not _NUMBER.fullmatch(text):
-        return None
-    exact, number = Decimal(text), float(text)
-    if math.isinf(number) or Decimal(repr(number)) != exact:
-        return None
-    whole = int(exact) if abs(number) < _EXACT_FLOATS else None
-    return whole if whole is not None and exact == whole else number
-
-
-def same(one: object, other: object) -> bool:
-    """Whether two plain values are the same JSON: 1 is 1.0, but 1 is not true."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, list) and isinstance(other, list):
-        ours, theirs = cast("list[object]", one), cast("list[object]", other)
-        return len(ours) == len(theirs) and all(map(same, ours, theirs))
-    if isinstance(one, dict) and isinstance(other, dict):
-        mine, yours = cast("dict[str, object]", one), cast("dict[str, object]", other)
-        return mine.keys() == yours.keys() and all(same(mine[key], yours[key]) for key in mine)
-    return one == other
-
-
-def seen(value: object) -> str:
-    """A value as JSON, shortened, for texts."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _SEEN_CHARS else text[: _SEEN_CHARS - 1] + "…"
-
-
 def _all_same(values: Sequence[object]) -> bool:
     return all(same(values[0], value) for value in values[1:])
-
-
-def _member_text(member: object) -> str | None:
-    """How a member would be written as text; null is never meant by a word."""
-    if isinstance(member, str):
-        return member
-    return None if member is None else json.dumps(member)
 
 
 def _is_other_kind(schema: object, value: object) -> bool:
@@ -465,14 +394,3 @@ def _wording(root: Schema, schema: object) -> str:
     node = followed(root, node) if node is not None else None
     kind = node.get("type") if node is not None else None
     return _WORDS.get(kind, kind) if isinstance(kind, str) else "another allowed form"
-
-
-def _joined(path: Path) -> str:
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            name = part if len(part) <= _SEEN_CHARS else f"{part[:_SEEN_CHARS]}…"
-            text += f".{name}" if text else name
-    return text

@@ -7,7 +7,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import ParamSpec, Protocol, TypeVar, overload
 
@@ -84,7 +84,7 @@ def tool(
         effect=effect,
         group=group,
         timeout_s=timeout_s,
-        origin=_origin(inspect.currentframe()),
+        place=_place(inspect.currentframe()),
     )
     if function is not None:
         return _by_signature(function, options)
@@ -127,7 +127,7 @@ def register_tool(
         effect=effect,
         group=group,
         timeout_s=timeout_s,
-        origin=_origin(inspect.currentframe()),
+        place=_place(inspect.currentframe()),
     )
 
     def decorate(function: Callable[P2, R2], /) -> Tool[P2, R2]:
@@ -145,7 +145,15 @@ class _Options:
     effect: Effect
     group: str
     timeout_s: float | None
-    origin: str
+    place: _Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Where a decorator stands, and the local names that annotations may use there."""
+
+    origin: str = ""
+    names: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 def _by_signature(function: Callable[P, R], options: _Options) -> Tool[P, R]:
@@ -154,7 +162,7 @@ def _by_signature(function: Callable[P, R], options: _Options) -> Tool[P, R]:
 
     name = _name(function, options.name)
     docs = read_docstring(function.__doc__)
-    signature = read_signature(function, tool=name, texts=docs.arguments)
+    signature = read_signature(function, tool=name, texts=docs.arguments, names=options.place.names)
     description = docs.description if options.description is None else options.description
     return _made(
         function,
@@ -170,7 +178,7 @@ def _by_schema(
 ) -> Tool[P, R]:
     name = _name(function, options.name)
     schema = _own_schema(given, tool=name)
-    taken = _taken(function, tool=name)
+    taken = _taken(function, tool=name, names=options.place.names)
     _check_fits(schema, taken, tool=name)
     bind = _by_name(schema, taken)
     return _made(function, options, parameters=schema, bind=bind, context=taken.context)
@@ -205,13 +213,17 @@ def _made(
         group=options.group,
         timeout_s=timeout_s,
         fingerprint=digest([name, parameters, effect]),
-        origin=options.origin,
+        origin=options.place.origin,
     )
 
 
-def _origin(frame: FrameType | None) -> str:
+def _place(frame: FrameType | None) -> _Place:
     caller = frame.f_back if frame else None
-    return f"{caller.f_code.co_filename}:{caller.f_lineno}" if caller else ""
+    if caller is None:
+        return _Place()
+    return _Place(
+        origin=f"{caller.f_code.co_filename}:{caller.f_lineno}", names=dict(caller.f_locals)
+    )
 
 
 def _name(function: Callable[..., object], given: str | None) -> str:
@@ -293,11 +305,11 @@ class _Taken:
     any_name: bool
 
 
-def _taken(function: Callable[..., object], *, tool: str) -> _Taken:
+def _taken(function: Callable[..., object], *, tool: str, names: Mapping[str, object]) -> _Taken:
     # With pydantic behind it, like `read_signature`.
     from .signature import takes_context, type_hints
 
-    hints = type_hints(function, tool=tool)
+    hints = type_hints(function, tool=tool, names=names)
     hints.pop("return", None)
     context = tuple(name for name, hint in hints.items() if takes_context(hint))
     parameters = inspect.signature(function).parameters.values()

@@ -26,7 +26,7 @@ from hermes.core import json as plain_json
 from hermes.core.effects import Effect
 from hermes.errors import CodecError
 
-from .fitting import Path, Repair
+from .exact import Path, Repair
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -118,10 +118,12 @@ def _size(text: str) -> int:
 def _value(text: str, effect: Effect, repairs: list[Repair]) -> object:
     try:
         return _decoded(text, effect, repairs)
-    except json.JSONDecodeError as exc:
+    except (json.JSONDecodeError, Unreadable) as exc:
         block = _fenced(text)
-        if block is None:
+        if block is None and isinstance(exc, json.JSONDecodeError):
             raise Unreadable(_wording(exc)) from exc
+        if block is None:
+            raise
     repairs.append(Repair(path="", before=text, after=block, rule="fence"))
     return _decoded(block, effect, repairs)
 

@@ -18,8 +18,8 @@ from hermes.errors import DriftError, RunCancelled, StoreError
 
 from .arguments import BAD_ARGUMENTS, ArgumentError, cut_off, read_arguments
 from .base import ArgumentFault, Tool, ToolContext, ToolResult
+from .exact import Repair
 from .failures import described, failed_result, members, outcome_of, timed_out
-from .fitting import Repair
 from .registry import ToolRegistry
 from .results import DEFAULT_LIMIT_CHARS, ResultFault, cap, normalise, render
 
@@ -68,12 +68,10 @@ def prepare(
     read = read_arguments(tool.parameters, call.arguments, effect=tool.effect)
     if isinstance(read, ArgumentError):
         return _refused(read, hint=_CORRECT)
-    try:
-        # `run` binds again, for fresh objects; here it keeps what cannot be bound from being begun.
-        tool.bind(read.values)
-    except Exception as exc:  # a parameter type may run its author's own code
-        text = str(exc) if isinstance(exc, ArgumentFault) else described(exc)
-        return _refused(ArgumentError(code=BAD_ARGUMENTS, message=text), hint=_CORRECT)
+    # `run` binds again, for fresh objects; here it keeps what cannot be bound from being begun.
+    bound = _bound(tool, read.values)
+    if isinstance(bound, ToolResult):
+        return bound
     return Prepared(
         tool=tool,
         arguments=read.values,
@@ -105,10 +103,13 @@ async def run(
     """
     started = clock.monotonic()
     tool = prepared.tool
+    bound = _bound(tool, prepared.arguments)
+    if isinstance(bound, ToolResult):
+        return bound
     scope = anyio.move_on_after(tool.timeout_s)
     try:
         with scope:
-            value = await tool.invoke(tool.bind(prepared.arguments), context)
+            value = await tool.invoke(bound, context)
             return _returned(tool, value, limit_chars, clock.monotonic() - started)
         status, fault = timed_out(tool.timeout_s, tool.effect)
     except _NOT_THE_TOOLS:
@@ -122,6 +123,14 @@ async def run(
             status, fault = outcome_of(exc, tool.effect)
         _LOG.debug("%s failed: %s", tool.name, fault.message, exc_info=exc)
     return failed_result(status, fault, duration_s=clock.monotonic() - started)
+
+
+def _bound(tool: Tool, arguments: dict[str, object]) -> dict[str, object] | ToolResult:
+    try:
+        return tool.bind(arguments)
+    except Exception as exc:  # a parameter type may run its author's own code
+        text = str(exc) if isinstance(exc, ArgumentFault) else described(exc)
+        return _refused(ArgumentError(code=BAD_ARGUMENTS, message=text), hint=_CORRECT)
 
 
 def _returned(tool: Tool, value: object, limit_chars: int, duration_s: float) -> ToolResult:

@@ -12,6 +12,7 @@ Schema = Mapping[str, object]
 
 OUTLINE_CHARS = 1_000
 _OUTLINE_DEPTH = 4
+_OUTLINE_PARTS = 200
 _MAX_HOPS = 32
 
 # Which keywords hold schemas; everything else is data and is never walked into.
@@ -134,36 +135,43 @@ def outline(schema: Schema) -> str:
     Returns:
         One line of at most `OUTLINE_CHARS` characters; `?` marks what may be left out.
     """
-    text = _outlined(schema, schema, _OUTLINE_DEPTH)
+    text = _Outline(schema).of(schema, _OUTLINE_DEPTH)
     return text if len(text) <= OUTLINE_CHARS else text[: OUTLINE_CHARS - 1] + "…"
 
 
-def _outlined(root: Schema, schema: object, depth: int) -> str:
-    node = as_object(schema)
-    node = followed(root, node) if node is not None else None
-    if node is None or depth == 0:
-        return "…"
-    if "const" in node or "enum" in node:
-        members = [node["const"]] if "const" in node else as_list(node["enum"])
-        return " | ".join(json.dumps(item, ensure_ascii=False) for item in members)
-    branches = as_list(node.get("anyOf")) or as_list(node.get("oneOf"))
-    if branches:
-        return " | ".join(_outlined(root, item, depth - 1) for item in branches)
-    kind = node.get("type", "object" if "properties" in node else "any")
-    kinds = cast("list[str]", kind) if isinstance(kind, list) else [str(kind)]
-    return " | ".join(_outlined_kind(root, node, item, depth) for item in kinds)
+class _Outline:
+    """One walk through a schema, which may be endless."""
 
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._parts_left = _OUTLINE_PARTS
 
-def _outlined_kind(root: Schema, node: Schema, kind: str, depth: int) -> str:
-    if kind == "array":
-        return f"[{_outlined(root, node.get('items', {}), depth - 1)}, …]"
-    properties = as_object(node.get("properties"))
-    if kind != "object" or properties is None:
-        return str(node.get("format", kind)) if kind == "string" else kind
-    required = as_list(node.get("required"))
-    fields = (
-        f"{json.dumps(name, ensure_ascii=False)}{'' if name in required else '?'}: "
-        f"{_outlined(root, item, depth - 1)}"
-        for name, item in properties.items()
-    )
-    return f"{{{', '.join(fields)}}}"
+    def of(self, schema: object, depth: int) -> str:
+        self._parts_left -= 1
+        node = as_object(schema)
+        node = followed(self._root, node) if node is not None else None
+        if node is None or depth == 0 or self._parts_left < 0:
+            return "…"
+        if "const" in node or "enum" in node:
+            members = [node["const"]] if "const" in node else as_list(node["enum"])
+            return " | ".join(json.dumps(item, ensure_ascii=False) for item in members)
+        branches = as_list(node.get("anyOf")) or as_list(node.get("oneOf"))
+        if branches:
+            return " | ".join(self.of(item, depth - 1) for item in branches)
+        kind = node.get("type", "object" if "properties" in node else "any")
+        kinds = cast("list[str]", kind) if isinstance(kind, list) else [str(kind)]
+        return " | ".join(self._of_kind(node, item, depth) for item in kinds)
+
+    def _of_kind(self, node: Schema, kind: str, depth: int) -> str:
+        if kind == "array":
+            return f"[{self.of(node.get('items', {}), depth - 1)}, …]"
+        properties = as_object(node.get("properties"))
+        if kind != "object" or properties is None:
+            return str(node.get("format", kind)) if kind == "string" else kind
+        required = as_list(node.get("required"))
+        fields = (
+            f"{json.dumps(name, ensure_ascii=False)}{'' if name in required else '?'}: "
+            f"{self.of(item, depth - 1)}"
+            for name, item in properties.items()
+        )
+        return f"{{{', '.join(fields)}}}"

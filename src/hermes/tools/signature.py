@@ -66,7 +66,11 @@ class _Parameter:
 
 
 def read_signature(
-    function: Callable[..., object], *, tool: str, texts: Mapping[str, str]
+    function: Callable[..., object],
+    *,
+    tool: str,
+    texts: Mapping[str, str],
+    names: Mapping[str, object],
 ) -> Signature:
     """Read the signature of a tool function.
 
@@ -74,11 +78,12 @@ def read_signature(
         function: A function or bound method; each parameter is annotated.
         tool: The tool's name, for errors.
         texts: Descriptions by argument name; an annotation's own description is stronger.
+        names: What annotations may name besides the function's globals.
 
     Raises:
         ToolDefinitionError: A parameter has no annotation or one that JSON cannot carry.
     """
-    hints = type_hints(function, tool=tool)
+    hints = type_hints(function, tool=tool, names=names)
     parameters: list[_Parameter] = []
     context: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -97,19 +102,20 @@ def read_signature(
     )
 
 
-def type_hints(function: Callable[..., object], *, tool: str) -> dict[str, object]:
+def type_hints(
+    function: Callable[..., object], *, tool: str, names: Mapping[str, object]
+) -> dict[str, object]:
     """The resolved annotations of a function.
 
     Raises:
         ToolDefinitionError: A name in them is not known where the function was defined.
     """
     try:
-        return typing.get_type_hints(function, include_extras=True)
+        return typing.get_type_hints(function, localns=names, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as exc:
         raise ToolDefinitionError(
             f"tool {tool!r}: an annotation cannot be resolved: {exc}",
-            hint="import the name at module level, not under TYPE_CHECKING, and define types "
-            "there too",
+            hint="import the name where the function is defined, not under TYPE_CHECKING",
         ) from exc
 
 

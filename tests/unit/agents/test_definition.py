@@ -59,7 +59,9 @@ def test_a_toml_file_says_everything(folder: Path) -> None:
 def test_yaml_says_the_same(folder: Path) -> None:
     path = write(folder, "name: a\ntools: [tools.py]\nlimits: {max_tokens: 5}\n", "agent.yaml")
     agent = load_agent(path)
-    assert agent.limits == Limits(max_steps=None, max_tokens=5) or agent.limits == Limits(max_tokens=5)
+    assert agent.limits == Limits(max_steps=None, max_tokens=5) or agent.limits == Limits(
+        max_tokens=5
+    )
     assert [tool.name for tool in agent.tools] == ["look"]
 
 

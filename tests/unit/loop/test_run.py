@@ -76,7 +76,9 @@ async def test_a_simple_question_costs_one_model_call() -> None:
 
 async def test_usage_is_summed_over_all_model_calls() -> None:
     usage = Usage(prompt_tokens=10, completion_tokens=5)
-    first = ModelReply(calls=(ToolCall(id="a", name="stock", arguments='{"article":"x"}'),), usage=usage)
+    first = ModelReply(
+        calls=(ToolCall(id="a", name="stock", arguments='{"article":"x"}'),), usage=usage
+    )
 
     response, _ = await play([first, ModelReply(text="0", usage=usage)], stock)
 
@@ -118,7 +120,10 @@ async def test_calls_that_change_something_run_in_the_order_given() -> None:
         log.append(f"end {text}")
         return text
 
-    replies = [calls(call("send", text="a"), call("send", text="b"), call("stock", article="x")), "ok"]
+    replies = [
+        calls(call("send", text="a"), call("send", text="b"), call("stock", article="x")),
+        "ok",
+    ]
     _, model = await play(replies, send, stock)
 
     assert log == ["begin a", "end a", "begin b", "end b"]
@@ -134,7 +139,9 @@ async def test_a_call_in_order_is_begun_only_after_the_one_before_has_its_outcom
     watcher = Watcher()
     await play([calls(call("send", text="a"), call("send", text="b")), "ok"], send, watcher=watcher)
 
-    kinds = [type(r.event) for r in watcher.records if isinstance(r.event, ToolStarted | ToolReturned)]
+    kinds = [
+        type(r.event) for r in watcher.records if isinstance(r.event, ToolStarted | ToolReturned)
+    ]
     assert kinds == [ToolStarted, ToolReturned, ToolStarted, ToolReturned]
 
 
@@ -202,7 +209,11 @@ async def test_r010_each_call_has_one_id_that_its_result_repeats(sent: list[str]
     answered = [m.call_id for m in messages if isinstance(m, ToolMessage)]
     assert [item.id for item in asked] == answered
     assert len(set(answered)) == 3
-    assert all(mine == theirs for mine, theirs in zip(answered, sent, strict=True) if sent.count(theirs) == 1 and theirs)
+    assert all(
+        mine == theirs
+        for mine, theirs in zip(answered, sent, strict=True)
+        if sent.count(theirs) == 1 and theirs
+    )
 
 
 async def test_r010_an_id_used_in_an_earlier_turn_is_replaced() -> None:
@@ -263,7 +274,9 @@ async def test_r008_no_call_of_a_reply_cut_at_the_output_limit_runs() -> None:
         ran.append(name)
         return name
 
-    cut = ModelReply(calls=calls(call("look", name="a"), call("look", name="b")).calls, finish_reason="length")
+    cut = ModelReply(
+        calls=calls(call("look", name="a"), call("look", name="b")).calls, finish_reason="length"
+    )
     _, model = await play([cut, "ok"], look)
 
     assert ran == []
@@ -272,7 +285,10 @@ async def test_r008_no_call_of_a_reply_cut_at_the_output_limit_runs() -> None:
 
 class TestBounds:
     async def test_max_steps_ends_with_what_is_known_so_far(self) -> None:
-        said = ModelReply(text="12 lamps so far", calls=(ToolCall(id="a", name="stock", arguments='{"article":"lamp"}'),))
+        said = ModelReply(
+            text="12 lamps so far",
+            calls=(ToolCall(id="a", name="stock", arguments='{"article":"lamp"}'),),
+        )
         response, _ = await play([said, said], stock, limits=Limits(max_steps=2))
         assert (response.status, response.output) == ("partial", "12 lamps so far")
 
@@ -389,7 +405,7 @@ async def test_progress_and_stream_reach_the_observers() -> None:
     async def look(context: ToolContext) -> str:
         """Look."""
         context.progress("half done")
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         return "ok"
 
     watcher = Watcher()

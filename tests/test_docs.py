@@ -1,0 +1,77 @@
+"""What the documents show is run, and its output compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pytest_examples import CodeExample, EvalExample, find_examples
+
+from hermes.config import Settings
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+SCRIPT = [
+    {
+        "calls": [{"name": "add", "arguments": '{"a": 2, "b": 3}'}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 5},
+    },
+    {"text": "2 + 3 is 5.", "usage": {"prompt_tokens": 30, "completion_tokens": 5}},
+]
+
+
+@pytest.fixture
+def model(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The three variables, set for a local server."""
+    (workdir / "script.json").write_text(json.dumps(SCRIPT))
+    server = subprocess.Popen(
+        [sys.executable, ROOT / "tests/providers/server.py", "--shape", "openai", "--script", "script.json"],
+        cwd=workdir,
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert server.stdout is not None
+    monkeypatch.setenv("MODEL_NAME", "test-model")
+    monkeypatch.setenv("API_BASE", server.stdout.readline().strip())
+    yield
+    server.kill()
+    server.communicate()
+
+
+@pytest.mark.parametrize("example", list(find_examples(*map(str, DOCUMENTS))), ids=str)
+@pytest.mark.usefixtures("model")
+def test_python_in_the_documents_runs(example: CodeExample, eval_example: EvalExample) -> None:
+    eval_example.set_config(line_length=100, ruff_ignore=["D", "T20"])
+    eval_example.run_print_check(example)
+
+
+@pytest.mark.usefixtures("model")
+def test_five_lines_write_no_file(workdir: Path) -> None:
+    before = sorted(path.name for path in workdir.iterdir())
+    code = re.findall(r"```python\n(.*?)```", DOCUMENTS[0].read_text(encoding="utf-8"), re.DOTALL)
+    five = next(block for block in code if "run_sync" in block)
+    subprocess.run([sys.executable, "-c", five], check=True, cwd=workdir)
+    assert sorted(path.name for path in workdir.iterdir()) == before
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_the_settings_table_names_every_setting(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for name, field in Settings.model_fields.items():
+        assert f"`{name}`" in text
+        alias = field.validation_alias
+        assert f"`{alias.choices[0]}`" in text  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]  # every setting has choices
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_and_exit_code_is_named(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for command in ("run", "resume", "tasks", "show", "trace", "tools", "doctor", "init"):
+        assert f"hermes {command}" in text
+    for code in (0, 1, 2, 3, 130):
+        assert f"| {code} |" in text

@@ -1,0 +1,79 @@
+"""Which store a database URL names."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hermes.errors import ConfigError
+from hermes.store import MemoryStore, SQLiteStore, open_store
+from hermes.testing.clock import FakeClock
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("sqlite:///hermes.db", "."),
+        ("sqlite:///./.hermes/hermes.db", ".hermes"),
+        ("sqlite:///日志 1/hermes.db", "日志 1"),
+    ],
+)
+async def test_a_relative_path_starts_in_the_current_folder(
+    workdir: Path, url: str, folder: str
+) -> None:
+    async with open_store(url, clock=FakeClock(), synchronous="NORMAL") as store:
+        assert isinstance(store, SQLiteStore)
+        assert store.run_dir == str(workdir / folder / "run")
+    assert (workdir / folder / "hermes.db").is_file()
+
+
+async def test_the_path_holds_when_the_current_folder_changes(workdir: Path) -> None:
+    (workdir / "elsewhere").mkdir()
+    store = open_store("sqlite:///hermes.db", clock=FakeClock())
+    os.chdir("elsewhere")
+
+    async with store:
+        assert (workdir / "hermes.db").is_file()
+
+
+def test_four_slashes_name_an_absolute_path() -> None:
+    store = open_store("sqlite:////var/lib/hermes/hermes.db", clock=FakeClock())
+
+    assert store.run_dir == "/var/lib/hermes/run"
+
+
+async def test_memory_needs_no_folder() -> None:
+    async with open_store("memory://", clock=FakeClock()) as store:
+        assert isinstance(store, MemoryStore)
+        assert store.run_dir is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hermes.db",
+        "/var/lib/hermes.db",
+        "memory",
+        "memory://x",
+        "sqlite:",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite://hermes.db",
+        "sqlite:///hermes.db?mode=ro",
+        "SQLITE:///hermes.db",
+        "mysql://localhost/hermes",
+    ],
+)
+def test_any_other_url_is_refused_with_what_is_allowed(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store(url, clock=FakeClock())
+    assert "sqlite:///" in caught.value.hint
+    assert "memory://" in caught.value.hint
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
+def test_postgresql_is_said_to_come_later_and_its_password_is_not_repeated(scheme: str) -> None:
+    with pytest.raises(ConfigError, match="not supported in this version") as caught:
+        open_store(f"{scheme}://user:secret@localhost/hermes", clock=FakeClock())
+    assert "secret" not in str(caught.value)
