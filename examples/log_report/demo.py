@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,7 +38,7 @@ def main() -> int:
     _title(f"The report ({folder / 'report.md'})")
     _show(folder / "report.md")
     _title(f"What the webhook received ({received})")
-    _show(received)
+    _show_messages(received)
     if task_id:
         _title(f"hermes trace {task_id}")
         _hermes(folder, "trace", task_id)
@@ -114,6 +115,19 @@ def _hermes(
 
 def _show(path: Path) -> None:
     print(path.read_text(encoding="utf-8") if path.exists() else "nothing", flush=True)
+
+
+def _show_messages(path: Path) -> None:
+    """One line a message: its id, how often it came, its size."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    messages = [cast("dict[str, str]", json.loads(line)) for line in lines]
+    times = Counter(message["message_id"] for message in messages)
+    texts = {message["message_id"]: message["text"] for message in messages}
+    for message_id, count in times.items():
+        often = "once" if count == 1 else f"{count} times"
+        print(f"{message_id}, {often}, {len(texts[message_id]):,} characters", flush=True)
+    if not messages:
+        print("nothing", flush=True)
 
 
 def _title(text: str) -> None:

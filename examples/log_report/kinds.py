@@ -241,7 +241,7 @@ KINDS = (
     _kind(
         "client gone",
         "客户端断开",
-        r"client (?:prematurely )?closed|client timed out|\(N: Broken pipe\)",
+        r"client (?:N )?(?:prematurely )?closed|client timed out|\(N: Broken pipe\)",
         "Customers that leave; a sudden rise means slow pages.",
         "用户离开所致，突然增多说明页面变慢。",
     ),

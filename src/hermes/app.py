@@ -26,10 +26,17 @@ from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task, TaskState
-from hermes.errors import ConfigError, InputError, LeaseHeldError
+from hermes.errors import ConfigError, InputError
 from hermes.loop import Observer
 from hermes.models import Model, open_model
-from hermes.runtime import Order, WorkerProcess, free_task, submit, wake_message
+from hermes.runtime import (
+    Order,
+    WorkerProcess,
+    claim_task,
+    free_task,
+    submit,
+    wake_message,
+)
 from hermes.store import Lease, Store, open_store
 from hermes.tools import ArgumentError, Tool, ToolRegistry, builtin_tools, read_arguments, tool
 
@@ -39,7 +46,6 @@ if TYPE_CHECKING:
 STANDARD_GROUPS = ("core", "http")
 """Groups that may be switched on even where no tool is in them."""
 
-_LANE_POLL_S = 0.2
 
 
 class Agent:
@@ -334,30 +340,7 @@ class Hermes:
 
     async def _claim(self, task_id: str) -> Lease:
         worker = await self._process()
-        while True:
-            leases = await self.store.claim(worker.worker_id, task_id=task_id)
-            if leases:
-                return leases[0]
-            await self._check_lane(task_id)
-            await anyio.sleep(_LANE_POLL_S)
-
-    async def _check_lane(self, task_id: str) -> None:
-        """Wait only for what surely moves: an earlier task of the session in live hands."""
-        rows = await self.store.messages()
-        own = next((row for row in rows if row.message.task_id == task_id), None)
-        if own is None:
-            raise LeaseHeldError(task_id, worker="nobody", where="it has no message to work on")
-        lane = [row for row in rows if row.message.lane == own.message.lane]
-        head = lane[0].message.task_id
-        if head != task_id and lane[0].state == "leased":
-            await free_task(self.store, head, clock=self._clock)
-            rows = await self.store.messages(task_id=head)
-        if head != task_id and all(row.state != "leased" for row in rows):
-            raise InputError(
-                f"session {own.message.lane.removeprefix('session:')!r} is busy: "
-                f"task {head} comes first and was broken off",
-                hint=f"`hermes resume {head}`, then `hermes resume {task_id}`",
-            )
+        return await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
 
     async def _process(self) -> WorkerProcess:
         async with self._starting:

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.clock import Clock
 from hermes.core.codec import sha256
-from hermes.core.events import ModelReplied, Pending, TaskResumed, TaskStarted, TaskWaiting
+from hermes.core.events import Pending, TaskResumed, TaskStarted, TaskWaiting
 from hermes.core.message import Message
 from hermes.core.task import TaskState, fold
 from hermes.errors import (
@@ -652,6 +652,16 @@ async def test_a_message_to_retry_at_once_is_ready(store: Store, clock: FakeCloc
     assert await states(store) == {"a": "ready"}
 
 
+@pytest.mark.parametrize(("pause_s", "state"), [(-1, "ready"), (0, "ready"), (1, "delayed")])
+async def test_a_message_is_delayed_only_until_its_time(
+    store: Store, pause_s: int, state: str
+) -> None:
+    later = START + timedelta(seconds=pause_s)
+    await store.send(replace(message("a"), not_before=later))
+
+    assert await states(store) == {"a": state}
+
+
 async def test_a_delayed_head_blocks_its_lane(store: Store, clock: FakeClock) -> None:
     await enroll(store)
     later = START + timedelta(seconds=60)
@@ -948,12 +958,3 @@ async def test_a_page_after_an_unknown_task_is_not_found(listed: Store) -> None:
 def test_a_page_holds_1_to_1000_tasks(limit: int) -> None:
     with pytest.raises(InputError, match="1000"):
         TaskQuery(limit=limit)
-
-
-async def test_a_model_reply_costs_what_it_says(store: Store) -> None:
-    lease = await start(store)
-    reply = ModelReplied(path="/turn1", text="好", duration_s=0.25)
-
-    await store.append(lease, [record("task_1", 4, reply)])
-
-    assert (await store.events("task_1"))[-1].event == reply

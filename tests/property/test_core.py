@@ -124,6 +124,13 @@ def test_a_lone_surrogate_is_refused_wherever_it_stands(
             encode(event)
 
 
+@pytest.mark.xfail(strict=True, reason="pydantic writes U+FFFD for it in keys of a typed mapping")
+@pytest.mark.parametrize("field", ["labels", "metadata", "variables"])
+def test_a_lone_surrogate_in_a_key_is_refused(field: str) -> None:
+    with pytest.raises(CodecError):
+        encode(TaskCreated(agent="a", goal="g", **{field: {"\ud800": "x"}}))
+
+
 # The state machine
 
 

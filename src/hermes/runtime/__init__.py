@@ -1,5 +1,6 @@
 """Running tasks in processes: dispatch, workers, recovery."""
 
+from .claiming import claim_task
 from .dispatch import Order, submit, wake_message
 from .process import LEASE_S, WorkerProcess, is_gone
 from .recovery import free_task
@@ -8,6 +9,7 @@ __all__ = [
     "LEASE_S",
     "Order",
     "WorkerProcess",
+    "claim_task",
     "free_task",
     "is_gone",
     "submit",

@@ -218,11 +218,13 @@ class Fitter:
         self._problem(path, f"{seen(value)} is not {words}")
         return value
 
-    def _whole(self, value: float, path: Path) -> int:
-        """JSON knows no difference between 3.0 and 3; Python does."""
-        text = None if abs(value) < EXACT_FLOATS else self._spell(path)
-        exact = Decimal(text) if text else Decimal(value)
-        return int(exact)
+    def _whole(self, value: float, path: Path) -> int | float:
+        """JSON knows no difference between 3.0 and 3; Python does.
+
+        A float that Python had to round stays one, and no `int` parameter will take it.
+        """
+        text = None if abs(value) < EXACT_FLOATS else self._spell(path) or repr(value)
+        return int(value) if text is None or Decimal(text) == Decimal(value) else value
 
     def _conversions(self, kind: str, value: object, path: Path) -> list[tuple[str, object]]:
         if kind == "string":

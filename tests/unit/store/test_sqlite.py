@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,6 +16,7 @@ import pytest
 from hermes.errors import (
     ConcurrencyError,
     ConfigError,
+    ConflictError,
     NotFoundError,
     StoreError,
     StoreUnavailableError,
@@ -288,26 +290,28 @@ async def test_requests_that_wait_together_share_commits(
     assert 0 < commits.count - before < 50
 
 
-async def test_one_request_in_a_batch_that_fails_harms_no_other(
+async def test_one_request_in_a_batch_that_fails_half_done_leaves_no_trace_and_harms_no_other(
     counted: tuple[SQLiteStore, Commits],
 ) -> None:
     store, commits = counted
     lease = await start(store)
+    clash = replace(lease.message, payload={"differs": True})
     refused: list[Exception] = []
 
-    async def fail() -> None:
+    async def fail(number: int) -> None:
         try:
-            await store.append(lease, [progress("task_1", 77)])
-        except ConcurrencyError as exc:
+            await store.finish(lease, [], messages=[message(f"msg_lost_{number}"), clash])
+        except ConflictError as exc:
             refused.append(exc)
 
     before = commits.count
     async with anyio.create_task_group() as tasks:
         for number in range(30):
             tasks.start_soon(store.send, message(f"msg_{number}"))
-            tasks.start_soon(fail)
+            tasks.start_soon(fail, number)
 
-    assert len(await store.messages()) == 31
+    names = {"msg_task_1", *(f"msg_{number}" for number in range(30))}
+    assert {row.message.message_id for row in await store.messages()} == names
     assert len(refused) == 30
     assert 0 < commits.count - before < 31
 
@@ -522,12 +526,13 @@ async def test_a_fork_cannot_use_the_store_of_its_parent(store: SQLiteStore) -> 
             theirs.send(str(exc).encode())
         finally:
             os.kill(os.getpid(), signal.SIGKILL)
+    theirs.close()
     await anyio.to_thread.run_sync(os.waitpid, child, 0)
 
-    assert re.search(rf"process {os.getpid()} .* fork {child}", ours.recv(1000).decode())
-    assert (await store.task("task_1")).status.seq == 2
+    said = ours.recv(1000).decode()
     ours.close()
-    theirs.close()
+    assert re.search(rf"process {os.getpid()} .* fork {child}", said)
+    assert (await store.task("task_1")).status.seq == 2
 
 
 async def test_two_stores_on_one_file_see_each_other(store: SQLiteStore, path: Path) -> None:

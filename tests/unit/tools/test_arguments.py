@@ -239,10 +239,12 @@ def test_a_number_becomes_text_with_every_digit_it_was_written_with() -> None:
     assert values_of(schema, json.dumps('{"x": 1.10}')) == {"x": "1.10"}
 
 
-def test_a_large_whole_float_keeps_the_digits_that_python_would_round() -> None:
+def test_a_whole_float_that_python_has_rounded_never_becomes_an_integer() -> None:
     schema = schema_of("x", {"type": "integer"})
 
-    assert values_of(schema, '{"x": 9007199254740993.0}') == {"x": 9007199254740993}
+    assert type(values_of(schema, '{"x": 1e20}')["x"]) is int
+    assert type(values_of(schema, '{"x": 9007199254740993.0}')["x"]) is float
+    assert values_of(schema, '{"x": 9007199254740993}') == {"x": 9007199254740993}
 
 
 FENCED = {

@@ -1,0 +1,67 @@
+"""Claiming one task's message, when its turn in the lane has come."""
+
+from __future__ import annotations
+
+import anyio
+
+from hermes.core.clock import Clock
+from hermes.errors import InputError, LeaseHeldError, NotFoundError
+from hermes.store import Lease, MessageRow, Store
+
+from .recovery import free_task
+
+_POLL_S = 0.2
+_GRACE_POLLS = 10
+"""How long another task's ready message may stand before nobody is taken to be coming for it."""
+
+
+async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock) -> Lease:
+    """Claim the message of a task; waits while earlier tasks of its session are being worked on.
+
+    Raises:
+        LeaseHeldError: Another process took this very task.
+        InputError: An earlier task of the session was broken off, so nothing moves by itself.
+        NotFoundError: The task has no message to work on.
+    """
+    idle_polls = 0
+    while True:
+        if leases := await store.claim(worker_id, task_id=task_id):
+            return leases[0]
+        ahead = await _first_of_lane(store, task_id)
+        if ahead is None:
+            await free_task(store, task_id, clock=clock)
+        elif await _is_moving(store, ahead, clock=clock):
+            idle_polls = 0
+        else:
+            idle_polls += 1
+        if ahead is not None and idle_polls > _GRACE_POLLS:
+            first = ahead.message.task_id
+            raise InputError(
+                f"session {ahead.message.lane.removeprefix('session:')!r} is busy: "
+                f"task {first} comes first and was broken off",
+                hint=f"`hermes resume {first}`, then `hermes resume {task_id}`",
+            )
+        await anyio.sleep(_POLL_S)
+
+
+async def _first_of_lane(store: Store, task_id: str) -> MessageRow | None:
+    """The message that stands before this task's in its lane, or None if it is the first."""
+    rows = [row for row in await store.messages() if row.state != "dead"]
+    own = next((row for row in rows if row.message.task_id == task_id), None)
+    if own is None:
+        raise NotFoundError(
+            f"task {task_id} has no message to work on", hint=f"`hermes show {task_id}` tells why"
+        )
+    first = next(row for row in rows if row.message.lane == own.message.lane)
+    return None if first.message.task_id == task_id else first
+
+
+async def _is_moving(store: Store, ahead: MessageRow, *, clock: Clock) -> bool:
+    """Whether a live process works on the message ahead."""
+    if ahead.state != "leased":
+        return False
+    try:
+        await free_task(store, ahead.message.task_id, clock=clock)
+    except LeaseHeldError:
+        return True
+    return False
