@@ -78,7 +78,7 @@ def explanation(response: AgentResponse) -> list[str]:
     """Why a run did not succeed and what to do next, a line each."""
     lines: list[str] = []
     if response.error is not None:
-        lines.append(f"{response.error.code}: {response.error.message}")
+        lines.append(f"error: {response.error.message}")
         if response.error.hint:
             lines.append(f"next: {response.error.hint}")
     lines.extend(f"waits for a person: {item.text}" for item in response.pending)
