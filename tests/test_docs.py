@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import AliasChoices
 from pytest_examples import CodeExample, EvalExample, find_examples
 
 from hermes.config import Settings
 
 ROOT = Path(__file__).parents[1]
+PROGRAM = ROOT / "tests" / "providers" / "server.py"
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
 SCRIPT = [
     {
@@ -30,11 +32,11 @@ def model(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The three variables, set for a local server."""
     (workdir / "script.json").write_text(json.dumps(SCRIPT))
     server = subprocess.Popen(
-        [sys.executable, ROOT / "tests/providers/server.py", "--shape", "openai", "--script", "script.json"],
+        [sys.executable, PROGRAM, "--shape", "openai", "--script", "script.json"],
         cwd=workdir,
         stdout=subprocess.PIPE,
         text=True,
-    )  # fmt: skip
+    )
     assert server.stdout is not None
     monkeypatch.setenv("MODEL_NAME", "test-model")
     monkeypatch.setenv("API_BASE", server.stdout.readline().strip())
@@ -64,8 +66,8 @@ def test_the_settings_table_names_every_setting(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for name, field in Settings.model_fields.items():
         assert f"`{name}`" in text
-        alias = field.validation_alias
-        assert f"`{alias.choices[0]}`" in text  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]  # every setting has choices
+        assert isinstance(field.validation_alias, AliasChoices)
+        assert f"`{field.validation_alias.choices[0]}`" in text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

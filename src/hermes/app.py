@@ -47,7 +47,6 @@ STANDARD_GROUPS = ("core", "http")
 """Groups that may be switched on even where no tool is in them."""
 
 
-
 class Agent:
     """A model, its tools and its rules: call `run` and get an answer.
 

@@ -52,9 +52,7 @@ def script(webhook: str) -> list[Mapping[str, object]]:
 
     return [
         turn("summarise_errors", log_path=str(LOG), date="2026-11-29"),
-        turn(
-            "write_report", path="report.md", title="报告", groups=groups, total=3, lang="zh"
-        ),
+        turn("write_report", path="report.md", title="报告", groups=groups, total=3, lang="zh"),
         turn("send_webhook", url=webhook, message_id="nginx-report-2026-11-29", text="磁盘满"),
         {"text": "最严重的问题：磁盘满。", "usage": usage},
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -211,8 +210,6 @@ def main() -> NoReturn:
     """The command: run what the command line says and leave with its exit code."""
     code = invoke(sys.argv[1:])
     _flush()
-    if any(not thread.daemon for thread in threading.enumerate()[1:]):
-        os._exit(code)  # a tool's thread that will not end must not hold the command
     raise SystemExit(code)
 
 

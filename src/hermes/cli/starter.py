@@ -12,8 +12,8 @@ from . import output
 _FILES = {
     "agent.toml": "agent.toml",
     "playbook.yaml": "playbook.yaml",
-    "tools.py": "tools.py",
-    "test_agent.py": "test_agent.py",
+    "tools.py.tmpl": "tools.py",
+    "test_agent.py.tmpl": "test_agent.py",
     "env.example": ".env.example",
     "gitignore": ".gitignore",
 }

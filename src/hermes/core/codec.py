@@ -16,6 +16,7 @@ from hermes.core.events import SCHEMA_VERSION, TaskEvent
 
 INLINE_BYTES = 8 * 1024
 _LARGE_TEXT_CHARS = 2 * 1024
+_REPLACEMENT = "\ufffd".encode()
 
 Upcaster = Callable[[dict[str, object]], dict[str, object]]
 
@@ -56,6 +57,9 @@ def encode(event: TaskEvent) -> Encoded:
     """
     try:
         data = _adapter(event.type).dump_json(event, exclude_defaults=True)
+        if _REPLACEMENT in data:
+            # pydantic writes it for a lone surrogate in a key; ours refuses that.
+            data = json.encode(_adapter(event.type).dump_python(event, exclude_defaults=True))
     except (PydanticSerializationError, ValueError) as exc:
         raise json.CodecError(f"{event.type} cannot be stored: {exc}") from exc
     if len(data) <= INLINE_BYTES:

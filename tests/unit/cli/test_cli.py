@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -279,6 +281,9 @@ class TestInit:
         result = cli("run", "What is the weather in Beijing?", "--agent", "agent.toml", "--quiet")
         assert result.out == "Beijing: sunny, 23 degrees.\n"
         assert ".env" in (workdir / "my agent" / ".gitignore").read_text().splitlines()
+        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        done = subprocess.run(tests, capture_output=True, text=True, check=False)
+        assert "2 passed" in done.stdout, done.stdout
 
     def test_nothing_that_is_there_is_overwritten(self, cli: Cli, workdir: Path) -> None:
         (workdir / "x").mkdir()

@@ -144,7 +144,9 @@ async def test_runs_without_a_session_run_beside_each_other() -> None:
 
 
 def test_two_commands_on_one_database_do_not_disturb_each_other(workdir: Path) -> None:
-    (workdir / "rules.yaml").write_text("playbook: 1\nname: r\nrules: [{name: h, when: {all: [hi]}, answer: hello}]\n")
+    (workdir / "rules.yaml").write_text(
+        "playbook: 1\nname: r\nrules: [{name: h, when: {all: [hi]}, answer: hello}]\n"
+    )
     words = [sys.executable, "-m", "hermes", "run", "hi", "--playbook", "rules.yaml", "--json"]
     running = [
         subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
