@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from uuid import UUID, uuid5
 
-import uuid_utils
+from uuid_utils import compat
 
 NewUUID = Callable[[], UUID]
 """Where new ids come from; tests pass a counter."""
@@ -14,7 +14,7 @@ NewUUID = Callable[[], UUID]
 
 def uuid7() -> UUID:
     """A new time-ordered UUID (RFC 9562, version 7)."""
-    return UUID(int=uuid_utils.uuid7().int)
+    return compat.uuid7()
 
 
 def task_id(new: NewUUID = uuid7) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -99,6 +99,16 @@ class Task:
     def root_id(self) -> str:
         return self.spec.root_id or self.task_id
 
+    def at(self, status: TaskStatus) -> Task:
+        """The same task at another point of its life."""
+        return Task(
+            task_id=self.task_id,
+            trace_id=self.trace_id,
+            created_at=self.created_at,
+            spec=self.spec,
+            status=status,
+        )
+
 
 def created(record: Recorded) -> TaskStatus:
     """The status after a task's first event."""
@@ -113,17 +123,22 @@ def apply(status: TaskStatus, record: Recorded) -> TaskStatus:
     """
     if record.seq != status.seq + 1:
         raise TransitionError(f"event {record.seq} cannot follow event {status.seq} of its task")
-    event = record.event
-    state = target_state(event) or status.state
-    if target_state(event) is not None and state not in TRANSITIONS[status.state]:
-        raise TransitionError(f"a task that is {status.state} cannot become {state} ({event.type})")
+    event, state = record.event, status.state
+    pending, error = status.pending, status.error
+    target = target_state(event)
+    if target is not None:
+        if target not in TRANSITIONS[state]:
+            raise TransitionError(f"a task that is {state} cannot become {target} ({event.type})")
+        state = target
+        pending = event.pending if isinstance(event, TaskWaiting) else ()
+        error = event.error if isinstance(event, TaskSettled) else error
     return TaskStatus(
         state=state,
         seq=record.seq,
         updated_at=record.at,
         spent=_spend(status, record),
-        pending=event.pending if isinstance(event, TaskWaiting) else _kept(status, state),
-        error=event.error if isinstance(event, TaskSettled) else status.error,
+        pending=pending,
+        error=error,
     )
 
 
@@ -146,44 +161,45 @@ def fold(records: Iterable[Recorded]) -> Task | None:
                 status=created(record),
             )
         else:
-            task = replace(task, status=apply(task.status, record))
+            task = task.at(apply(task.status, record))
     return task
+
+
+_TARGETS: dict[type[TaskEvent], TaskState] = {
+    TaskCreated: TaskState.PENDING,
+    TaskDispatched: TaskState.DISPATCHED,
+    TaskStarted: TaskState.PROCESSING,
+    TaskResumed: TaskState.PROCESSING,
+    TaskWaiting: TaskState.WAITING,
+}
 
 
 def target_state(event: TaskEvent) -> TaskState | None:
     """The state an event brings, or None if it leaves the state alone."""
-    match event:
-        case TaskDispatched():
-            return TaskState.DISPATCHED
-        case TaskStarted() | TaskResumed():
-            return TaskState.PROCESSING
-        case TaskWaiting():
-            return TaskState.WAITING
-        case TaskSettled():
-            return TaskState(event.outcome)
-        case TaskCreated():
-            return TaskState.PENDING
-        case _:
-            return None
-
-
-def _kept(status: TaskStatus, state: TaskState) -> tuple[Pending, ...]:
-    return status.pending if state == TaskState.WAITING else ()
+    if isinstance(event, TaskSettled):
+        return TaskState(event.outcome)
+    return _TARGETS.get(type(event))
 
 
 def _spend(status: TaskStatus, record: Recorded) -> Spent:
     spent, event = status.spent, record.event
-    seconds = spent.seconds
-    if status.state == TaskState.PROCESSING and not isinstance(event, TaskResumed):
+    steps, model_calls, tool_calls = spent.steps, spent.model_calls, spent.tool_calls
+    usage, seconds = spent.usage, spent.seconds
+    if status.state is TaskState.PROCESSING and not isinstance(event, TaskResumed):
         seconds += max(0.0, (record.at - status.updated_at).total_seconds())
-    match event:
-        case ModelRequested():
-            steps = spent.steps + (0 if event.repair else 1)
-            calls = spent.model_calls + 1
-            return replace(spent, steps=steps, model_calls=calls, seconds=seconds)
-        case ModelReplied():
-            return replace(spent, usage=spent.usage + event.usage, seconds=seconds)
-        case ToolStarted():
-            return replace(spent, tool_calls=spent.tool_calls + 1, seconds=seconds)
-        case _:
-            return replace(spent, seconds=seconds) if seconds != spent.seconds else spent
+    if isinstance(event, ModelRequested):
+        steps += 0 if event.repair else 1
+        model_calls += 1
+    elif isinstance(event, ModelReplied):
+        usage += event.usage
+    elif isinstance(event, ToolStarted):
+        tool_calls += 1
+    elif seconds == spent.seconds:
+        return spent
+    return Spent(
+        steps=steps,
+        model_calls=model_calls,
+        tool_calls=tool_calls,
+        usage=usage,
+        seconds=seconds,
+    )

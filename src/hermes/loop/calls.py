@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -202,7 +202,7 @@ class Calls:
                 goal=task.spec.goal,
                 step=state.turn,
                 session_id=task.spec.session_id,
-                limits=asdict(self._setup.limits),
+                limits=self._setup.limits_table,
             ),
             variables=bench.variables,
             idempotency_key=f"{task.task_id}{item.path}",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import anyio
@@ -60,7 +59,7 @@ class Journal:
         self._observers = observers
         self._noted: list[Recorded] = []
         self._blobs: dict[str, bytes] = {}
-        self._lock = anyio.Lock()
+        self._lock = anyio.Lock(fast_acquire=True)
 
     @property
     def lease(self) -> Lease:
@@ -81,7 +80,7 @@ class Journal:
             trace_id=self.task.trace_id,
             token=self._lease.token,
         )
-        self.task = replace(self.task, status=apply(self.task.status, record))
+        self.task = self.task.at(apply(self.task.status, record))
         self.state.follow(event)
         self._noted.append(record)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from hermes.core import json
 from hermes.core.budget import Limits
@@ -39,7 +39,9 @@ class RunSetup:
     stream: bool = False
     result_limit_chars: int = RESULT_LIMIT_CHARS
     prompt_digest: str = field(init=False)
+    limits_table: Mapping[str, object] = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "limits_table", asdict(self.limits))
         texts = [getattr(message, "text", "") for message in self.opening]
         object.__setattr__(self, "prompt_digest", json.digest(texts))

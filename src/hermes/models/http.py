@@ -8,10 +8,17 @@ from __future__ import annotations
 import asyncio
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
 
 CONNECT_TIMEOUT_S = 10.0
+PER_CLIENT = 8
+"""Requests at a time that one client serves before another is opened."""
 
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_S = 0.5
@@ -100,10 +109,52 @@ def new_client(*, timeout_s: float = 120.0, tls: bool = True) -> httpx2.AsyncCli
     import httpx2
 
     return httpx2.AsyncClient(
-        verify=True if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        verify=_trusted() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
     )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates, read once: that takes longer than a request."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+class ClientPool:
+    """Clients that share the load, so that none has many connections.
+
+    A pool looks at each of its connections twice a request; at 50 requests side by side that would
+    cost more than the requests themselves. Clients in front are used first: their connections stay
+    warm, and one alone serves up to `PER_CLIENT` requests at a time.
+    """
+
+    def __init__(self, make: Callable[[], httpx2.AsyncClient]) -> None:
+        self._make = make
+        self._clients: list[httpx2.AsyncClient] = []
+        self._busy: list[int] = []
+
+    @contextmanager
+    def lend(self) -> Generator[httpx2.AsyncClient]:
+        """A client for one request."""
+        place = next((n for n, busy in enumerate(self._busy) if busy < PER_CLIENT), None)
+        if place is None:
+            place = len(self._clients)
+            self._clients.append(self._make())
+            self._busy.append(0)
+        self._busy[place] += 1
+        try:
+            yield self._clients[place]
+        finally:
+            self._busy[place] -= 1
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        clients, self._clients, self._busy = self._clients, [], []
+        for client in clients:
+            await client.aclose()
 
 
 class Connection:
@@ -138,7 +189,7 @@ class Connection:
             secrets=tuple(filter(None, (*secrets, *endpoint.secrets))),
         )
         self._lent = client
-        self._own: tuple[asyncio.AbstractEventLoop, httpx2.AsyncClient] | None = None
+        self._own: tuple[asyncio.AbstractEventLoop, ClientPool] | None = None
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
         self._url = httpx2.URL(endpoint.url)
@@ -178,20 +229,20 @@ class Connection:
         """
         import httpx2
 
-        client = self._client()
         response: httpx2.Response | None = None
-        try:
-            response = await client.send(
-                self._request(body), stream=True, auth=self._auth, follow_redirects=False
-            )
-            if not response.is_success:
-                raise await self._refusal(response)
-            yield response
-        except httpx2.HTTPError as exc:
-            raise self._unreachable(exc) from exc
-        finally:
-            if response is not None:
-                await response.aclose()
+        with self._client() as client:
+            try:
+                response = await client.send(
+                    self._request(body), stream=True, auth=self._auth, follow_redirects=False
+                )
+                if not response.is_success:
+                    raise await self._refusal(response)
+                yield response
+            except httpx2.HTTPError as exc:
+                raise self._unreachable(exc) from exc
+            finally:
+                if response is not None:
+                    await response.aclose()
 
     async def drain(self, chunks: AsyncIterator[bytes]) -> None:
         """Read what follows the end of a stream, shortly, so that the connection can be reused.
@@ -207,20 +258,20 @@ class Connection:
     async def aclose(self) -> None:
         """Close the pool if it was made here; the next request makes a new one."""
         if self._own is not None:
-            _, client = self._own
+            _, pool = self._own
             self._own = None
-            await client.aclose()
+            await pool.aclose()
 
-    def _client(self) -> httpx2.AsyncClient:
+    def _client(self) -> AbstractContextManager[httpx2.AsyncClient]:
         if self._lent is not None:
-            return self._lent
+            return nullcontext(self._lent)
         # Connections belong to the event loop they were opened in; a script that calls `run_sync`
         # twice has two.
         loop = asyncio.get_running_loop()
         if self._own is None or self._own[0] is not loop:
-            needs_tls = self._url.scheme == "https"
-            self._own = loop, new_client(timeout_s=self._timeout_s, tls=needs_tls)
-        return self._own[1]
+            make = partial(new_client, timeout_s=self._timeout_s, tls=self._url.scheme == "https")
+            self._own = loop, ClientPool(make)
+        return self._own[1].lend()
 
     def _request(self, body: bytes) -> httpx2.Request:
         import httpx2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -36,12 +36,14 @@ class Prepared:
 
     Attributes:
         arguments: Plain JSON that fits the tool's schema.
+        bound: The same as the function's annotations promise: fresh objects, for one run.
         repairs: How the arguments differ from what the model wrote.
         fingerprint: Digest of tool name and arguments.
     """
 
     tool: Tool
     arguments: dict[str, object]
+    bound: dict[str, object] = field(repr=False, compare=False)
     repairs: tuple[Repair, ...] = ()
     fingerprint: str
 
@@ -68,13 +70,13 @@ def prepare(
     read = read_arguments(tool.parameters, call.arguments, effect=tool.effect)
     if isinstance(read, ArgumentError):
         return _refused(read, hint=_CORRECT)
-    # `run` binds again, for fresh objects; here it keeps what cannot be bound from being begun.
     bound = _bound(tool, read.values)
     if isinstance(bound, ToolResult):
         return bound
     return Prepared(
         tool=tool,
         arguments=read.values,
+        bound=bound,
         repairs=read.repairs,
         fingerprint=digest([tool.name, read.values]),
     )
@@ -103,13 +105,10 @@ async def run(
     """
     started = clock.monotonic()
     tool = prepared.tool
-    bound = _bound(tool, prepared.arguments)
-    if isinstance(bound, ToolResult):
-        return bound
     scope = anyio.move_on_after(tool.timeout_s)
     try:
         with scope:
-            value = await tool.invoke(bound, context)
+            value = await tool.invoke(prepared.bound, context)
             return _returned(tool, value, limit_chars, clock.monotonic() - started)
         status, fault = timed_out(tool.timeout_s, tool.effect)
     except _NOT_THE_TOOLS:

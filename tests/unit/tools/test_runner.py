@@ -635,15 +635,6 @@ async def _end_of(program: str) -> int:
         return (await anyio.run_process([sys.executable, "-c", program])).returncode
 
 
-async def test_arguments_from_an_older_record_that_no_longer_fit_are_refused(
-    context: ToolContext,
-) -> None:
-    prepared = Prepared(tool=read_file, arguments={"file": "a.md"}, fingerprint="0" * 16)
-    result = await run(prepared, context, clock=FakeClock())
-
-    assert (result.status, code(result)) == ("refused", "bad_arguments")
-
-
 def test_a_parameter_type_whose_own_check_breaks_is_a_refusal() -> None:
     def check(_: str) -> str:
         raise KeyError("registry")
@@ -655,16 +646,3 @@ def test_a_parameter_type_whose_own_check_breaks_is_a_refusal() -> None:
     assert (
         "KeyError: 'registry'" in refusal(ToolRegistry([probe]), call("probe", {"x": "a"})).content
     )
-
-
-async def test_each_run_binds_anew(context: ToolContext) -> None:
-    @tool
-    def drain(words: list[str]) -> int:
-        found = len(words)
-        words.clear()
-        return found
-
-    prepared = ready(drain, {"words": ["a", "b"]})
-
-    assert (await run(prepared, context, clock=FakeClock())).data == 2
-    assert (await run(prepared, context, clock=FakeClock())).data == 2
