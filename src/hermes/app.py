@@ -14,7 +14,6 @@ from anyio.abc import TaskGroup
 
 from hermes.agents import (
     AgentDefinition,
-    Decision,
     Equipment,
     Executor,
     load_agent,
@@ -27,7 +26,7 @@ from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task, TaskState
 from hermes.errors import ConfigError, InputError
-from hermes.loop import Observer
+from hermes.loop import Decision, Observer, RunState, calls_in_doubt
 from hermes.models import Model, open_model
 from hermes.runtime import (
     Order,
@@ -325,11 +324,20 @@ class Hermes:
         if task.state.is_terminal or (task.state == TaskState.WAITING and decision is None):
             return response_of(await self.store.events(task_id))
         await free_task(self.store, task_id, clock=self._clock)
+        if decision is not None:
+            await self._check_doubt(task_id)
         if task.state == TaskState.WAITING:
             await self._wake(task)
         lease = await self._claim(task_id)
         reason = "decided by a person" if decision else "resumed at the command of a person"
         return await self._executor().carry(lease, equipment, reason=reason, decision=decision)
+
+    async def _check_doubt(self, task_id: str) -> None:
+        records = await self.store.events(task_id)
+        if not calls_in_doubt(RunState.of(record.event for record in records)):
+            raise InputError(
+                f"task {task_id} has no call in doubt", hint="resume it without a decision"
+            )
 
     async def _wake(self, task: Task) -> None:
         message = wake_message(

@@ -1,11 +1,10 @@
 """Agents: what they are, and how one carries a task."""
 
 from .definition import AgentDefinition, load_agent, read_table
-from .executor import Decision, Equipment, Executor, response_of
+from .executor import Equipment, Executor, response_of
 
 __all__ = [
     "AgentDefinition",
-    "Decision",
     "Equipment",
     "Executor",
     "load_agent",

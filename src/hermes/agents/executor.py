@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from hermes.core import json
 from hermes.core.budget import Limits
@@ -17,12 +16,13 @@ from hermes.core.task import Task, TaskState, fold
 from hermes.errors import NotFoundError
 from hermes.loop import (
     RESULT_LIMIT_CHARS,
+    Decision,
     Journal,
     Observer,
     Run,
     RunSetup,
     RunState,
-    decide_doubt,
+    decide,
     system_prompt,
 )
 from hermes.models import Model
@@ -34,8 +34,6 @@ from .definition import AgentDefinition
 
 EARLIER_TASKS = 10
 """How many settled tasks of a session a new one is shown."""
-
-Decision = Literal["done", "again"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ class Executor:
     ) -> None:
         await self._begin(journal, equipment.agent, reason)
         if decision is not None:
-            decide_doubt(journal, decision=decision, by="person")
+            decide(journal, decision, by="person")
         setup = RunSetup(
             agent=equipment.agent.name,
             model=equipment.model,

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hermes.core.task import Task
 from hermes.errors import InputError, NotFoundError
-from hermes.store import Store, TaskQuery
+from hermes.store import MAX_TASKS, Store, TaskQuery
 
-_LOOK_AT = 1_000
 _MIN_CHARS = 4
+
+
+async def all_tasks(store: Store, query: TaskQuery) -> list[Task]:
+    """Every task that a query finds, newest first, whatever its limit."""
+    found: list[Task] = []
+    while page := await store.tasks(replace(query, limit=MAX_TASKS, before=_last_id(found))):
+        found.extend(page)
+    return found
+
+
+def _last_id(tasks: list[Task]) -> str | None:
+    return tasks[-1].task_id if tasks else None
 
 
 async def find_task(store: Store, wanted: str) -> Task:
@@ -27,7 +40,7 @@ async def find_task(store: Store, wanted: str) -> Task:
     except NotFoundError:
         if len(wanted) < _MIN_CHARS:
             raise
-    candidates = await store.tasks(TaskQuery(limit=_LOOK_AT))
+    candidates = await all_tasks(store, TaskQuery())
     found = [
         task
         for task in candidates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from hermes.core import json
@@ -101,13 +101,21 @@ def short(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns aligned by what a terminal shows; the last one is not padded."""
+def table(rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()) -> list[str]:
+    """Columns aligned by what a terminal shows.
+
+    Args:
+        rows: The heading first.
+        numbers: Columns that are aligned on the right.
+    """
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     lines: list[str] = []
     for row in rows:
         padded = [
-            cell + " " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)
+            " " * (width - cells(cell)) + cell
+            if place in numbers
+            else cell + " " * (width - cells(cell))
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(padded).rstrip())
     return lines

@@ -19,7 +19,7 @@ from hermes.telemetry import as_jsonl
 from hermes.telemetry import trace as trace_of
 
 from . import output
-from .find import find_task
+from .find import all_tasks, find_task
 from .timeline import timeline
 
 _GOAL_WIDTH = 60
@@ -44,7 +44,7 @@ def tasks(
     elif not found:
         output.print_text("no tasks; `hermes run GOAL` starts one")
     else:
-        output.print_text("\n".join(output.table([_HEADER, *map(_row, found)])))
+        output.print_text("\n".join(output.table([_HEADER, *map(_row, found)], numbers=(3, 4))))
 
 
 def show(wanted: str, *, json: bool) -> None:
@@ -76,7 +76,7 @@ def trace(wanted: str | None, *, session: str | None, style: str) -> None:
             if wanted is not None:
                 task = await find_task(app.store, wanted)
                 return [await app.store.events(task.task_id)]
-            found = await app.store.tasks(TaskQuery(session_id=session, limit=1_000))
+            found = await all_tasks(app.store, TaskQuery(session_id=session))
             if not found:
                 raise NotFoundError(f"no task in session {session!r}")
             return [await app.store.events(task.task_id) for task in reversed(found)]

@@ -27,7 +27,7 @@ def timeline(entries: Sequence[TraceEntry]) -> list[str]:
     end_ms = max(1, max(entry.started_ms + entry.duration_ms for entry in entries))
     rows = [["", "call", _scale(end_ms), "start", "time", "tokens", "status"]]
     rows.extend(_row(entry, end_ms) for entry in entries)
-    lines = table(rows)
+    lines = table(rows, numbers=(3, 4, 5))
     lines.insert(1, "─" * max(map(cells, lines)))
     tokens = sum(entry.tokens_used for entry in entries)
     models = sum(entry.type == "llm" for entry in entries)

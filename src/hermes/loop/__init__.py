@@ -1,18 +1,21 @@
 """The loop: turns of a model and its tools, every step in the journal."""
 
+from .doubt import Decision, calls_in_doubt, decide
 from .journal import Journal, Observer
 from .prompts import system_prompt
-from .run import Run, decide_doubt
+from .run import Run
 from .setup import RESULT_LIMIT_CHARS, RunSetup
 from .state import RunState
 
 __all__ = [
     "RESULT_LIMIT_CHARS",
+    "Decision",
     "Journal",
     "Observer",
     "Run",
     "RunSetup",
     "RunState",
-    "decide_doubt",
+    "calls_in_doubt",
+    "decide",
     "system_prompt",
 ]

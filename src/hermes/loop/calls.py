@@ -159,6 +159,8 @@ class Calls:
                 now=f"{prepared.tool.name} with fingerprint {prepared.fingerprint}",
             )
         if item.path in state.cleared:
+            # A new intent: the decision holds for one more try, not for every crash to come.
+            self._journal.note(_intent(item, self._timeout_s(prepared, None)))
             return True
         if may_repeat(begun.effect) and may_repeat(prepared.tool.effect):
             return True

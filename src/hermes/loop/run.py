@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
 
 import anyio
 
@@ -21,7 +19,6 @@ from hermes.core.events import (
     TaskSettled,
     ToolFailed,
     ToolInDoubt,
-    ToolReconciled,
     ToolStarted,
 )
 from hermes.core.task import TaskState
@@ -232,31 +229,3 @@ def _stopped_call(begun: ToolStarted) -> ToolFailed | ToolInDoubt:
         name=begun.name,
         reason="the run was cancelled while the call was running",
     )
-
-
-def decide_doubt(journal: Journal, *, decision: str, by: str) -> Sequence[str]:
-    """Note a person's decision on every call in doubt.
-
-    Args:
-        journal: Of the task, which must be at work.
-        decision: `done`: it took place. `again`: it did not, make it now.
-        by: Who decided.
-
-    Returns:
-        The paths decided on.
-    """
-    paths = sorted(journal.state.in_doubt)
-    for path in paths:
-        begun = journal.state.started[path]
-        event = ToolReconciled(
-            path=path,
-            call_id=begun.call_id,
-            name=begun.name,
-            decision="again",
-            by=by,
-        )
-        if decision == "done":
-            text = "This call took place, as a person confirmed; its result was not recorded."
-            event = replace(event, decision="done", content=text)
-        journal.note(event)
-    return paths

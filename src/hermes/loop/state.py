@@ -55,7 +55,7 @@ class RunState:
         calls: The calls of the last reply, by path, until all have outcomes.
         started: Intents of tool calls without an outcome, by path.
         in_doubt: Paths of calls whose outcome nobody knows.
-        cleared: Paths of calls that a person decided to make again.
+        cleared: Paths of calls that a person decided to make again, until they are begun.
         reply: The last reply, as long as nothing followed it.
         repairs: Replies in a row that were sent back.
         succeeded: Names of tools that have returned a result.
@@ -115,6 +115,7 @@ class RunState:
                 self.intent = None
             case ToolStarted():
                 self.started[event.path] = event
+                self.cleared.discard(event.path)
             case ToolReturned():
                 self.succeeded.add(event.name)
                 if event.blob:

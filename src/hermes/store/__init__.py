@@ -1,6 +1,7 @@
 """The journal: events, tasks, messages in lanes, workers."""
 
 from hermes.store.base import (
+    MAX_TASKS,
     Lease,
     MessageRow,
     MessageState,
@@ -17,6 +18,7 @@ from hermes.store.sqlite import SQLiteStore
 from hermes.store.url import open_store
 
 __all__ = [
+    "MAX_TASKS",
     "Lease",
     "MemoryStore",
     "MessageRow",

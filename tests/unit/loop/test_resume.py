@@ -177,6 +177,47 @@ class TestInDoubt:
         assert (response.status, response.output) == ("succeeded", "Paid.")
         assert len(ran) == runs
 
+    @pytest.mark.parametrize(("decision", "runs"), [("done", 1), ("again", 2)])
+    async def test_a_decision_may_come_with_the_first_resume(
+        self, tmp_path: Path, decision: str, runs: int
+    ) -> None:
+        ran: list[str] = []
+        agent = await break_off_inside(tmp_path / "j.db", "unsafe", ran)
+        async with Hermes(f"sqlite:///{tmp_path}/j.db") as app:
+            [task] = await app.store.tasks(TaskQuery())
+            response = await app.resume(task.task_id, agent, decision=decision)  # pyright: ignore[reportArgumentType]  # one of the two
+        assert response.output == "Paid."
+        assert len(ran) == runs
+
+    async def test_a_decision_holds_for_one_more_try_only(self, tmp_path: Path) -> None:
+        ran: list[str] = []
+        url = f"sqlite:///{tmp_path}/j.db"
+        agent = await break_off_inside(tmp_path / "j.db", "unsafe", ran)
+
+        @tool(name="pay")
+        async def pay(amount: int) -> str:
+            """Pay."""
+            ran.append("again")
+            raise Crash
+
+        breaking = Agent(name="a", model=ScriptedModel([]), tools=[pay])
+        with pytest.raises(Crash):
+            async with Hermes(url) as app:
+                [task] = await app.store.tasks(TaskQuery())
+                await app.resume(task.task_id, breaking, decision="again")
+        async with Hermes(url) as app:
+            response = await app.resume(task.task_id, agent)
+        assert response.status == "waiting"
+        assert ran == ["pay 5", "again"]
+
+    async def test_a_decision_where_nothing_is_in_doubt_is_refused(self, tmp_path: Path) -> None:
+        agent = await break_off_inside(tmp_path / "j.db", "read", [])
+        async with Hermes(f"sqlite:///{tmp_path}/j.db") as app:
+            [task] = await app.store.tasks(TaskQuery())
+            with pytest.raises(InputError, match="no call in doubt"):
+                await app.resume(task.task_id, agent, decision="again")
+            assert (await app.resume(task.task_id, agent)).output == "Paid."
+
     async def test_an_unsafe_call_that_times_out_waits_and_is_not_told_to_the_model(self) -> None:
         @tool(timeout_s=0.05)
         async def pay() -> str:
