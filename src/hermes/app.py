@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,11 +25,12 @@ from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
+from hermes.core.problems import did_you_mean
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task, TaskState
-from hermes.errors import ConfigError, InputError
-from hermes.loop import Decision, Observer, RunState, calls_in_doubt
-from hermes.models import Model, open_model
+from hermes.errors import ConfigError, InputError, StaleLeaseError, StoreError
+from hermes.loop import Decision, Observer, RunState, calls_in_doubt, tell
+from hermes.models import ClientPool, Model, open_model
 from hermes.runtime import (
     Order,
     WorkerProcess,
@@ -41,6 +44,8 @@ from hermes.tools import ArgumentError, Tool, ToolRegistry, builtin_tools, read_
 
 if TYPE_CHECKING:
     from hermes.config import Settings
+
+_LOG = logging.getLogger("hermes.app")
 
 STANDARD_GROUPS = ("core", "http")
 """Groups that may be switched on even where no tool is in them."""
@@ -131,7 +136,8 @@ class Agent:
             InputError: The input is empty or does not fit the input schema.
         """
         async with Hermes("memory://") as app:
-            return await app.run(self, input, variables=variables, observers=observers)
+            options = RunOptions(observers=observers)
+            return await app.run(self, input, variables=variables, options=options)
 
     def run_sync(
         self,
@@ -158,8 +164,8 @@ class RunOptions:
     """
 
     stream: bool = False
-    observers: tuple[Observer, ...] = ()
-    launch: Mapping[str, object] | None = None
+    observers: Sequence[Observer] = ()
+    launch: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 class Hermes:
@@ -184,7 +190,9 @@ class Hermes:
         self._clock: Clock = clock or SystemClock()
         self._new_id = new_id
         self._stack = AsyncExitStack()
-        self._models: dict[str, Model] = {}
+        self._models: dict[tuple[str, str | None], Model] = {}
+        self._clients: ClientPool | None = None
+        self._turns: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
         self._store: Store | None = None
         self._background: TaskGroup | None = None
         self._starting = anyio.Lock()
@@ -209,6 +217,8 @@ class Hermes:
         try:
             for model in self._models.values():
                 await model.aclose()
+            if self._clients is not None:
+                await self._clients.aclose()
             if self._background is not None:
                 self._background.cancel_scope.cancel()
                 # The block's own exception is not the group's: it must leave as it is.
@@ -217,6 +227,8 @@ class Hermes:
             if self._worker is not None:
                 await self._worker.stop()
             await self._stack.__aexit__(kind, exc, trace)
+            self._store, self._background, self._worker = None, None, None
+            self._models, self._clients = {}, None
 
     @property
     def settings(self) -> Settings:
@@ -249,7 +261,6 @@ class Hermes:
         metadata: Mapping[str, object] | None = None,
         variables: Mapping[str, object] | None = None,
         dedupe_key: str | None = None,
-        observers: Sequence[Observer] = (),
         options: RunOptions | None = None,
     ) -> AgentResponse:
         """Submit a task and carry it to its end in this process.
@@ -261,8 +272,7 @@ class Hermes:
             metadata: Kept with the task.
             variables: The variable pool that tools start with.
             dedupe_key: A second run with this key finds the first one's task: nothing runs twice.
-            observers: Watch the run as it goes.
-            options: Streaming and what else the command line sets.
+            options: Streaming, and who watches.
 
         Returns:
             The answer, the trace and the usage; look at `status` and `error`.
@@ -275,21 +285,32 @@ class Hermes:
         options = options or RunOptions()
         request = _request(input, session_id, metadata)
         _check_input(agent.definition, request)
-        equipment = self._equip(agent, options, observers)
+        equipment = self._equip(agent, options, self.settings)
         order = Order(
             receiver=agent.definition.name,
             request=request,
             limits=equipment.limits,
             variables=variables or {},
-            launch=options.launch or {},
+            launch={"by": "program", **options.launch, "settings": _recorded(self.settings)},
             code_version=agent.definition.digest,
             dedupe_key=dedupe_key,
         )
-        done = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
-        if not done.is_new:
-            return await self._continue(done.task_id, equipment, None)
-        lease = await self._claim(done.task_id)
-        return await self._executor().carry(lease, equipment)
+        async with self._turn("session", request.session_id), self._turn("dedupe", dedupe_key):
+            done, records = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
+            if not done.is_new:
+                return await self._continue(done.task_id, agent, equipment, None)
+            for record in records:
+                tell(options.observers, lambda observer, record=record: observer.recorded(record))
+            return await self._carry(done.task_id, equipment)
+
+    def _turn(self, kind: str, name: str | None) -> AbstractAsyncContextManager[object]:
+        """One run at a time for a session or dedupe key, in this process, first come first served.
+
+        The lanes of the store see to it between processes; within one, nobody has to poll.
+        """
+        if name is None:
+            return nullcontext()
+        return self._turns.setdefault((kind, name), anyio.Lock())
 
     async def resume(
         self,
@@ -297,7 +318,7 @@ class Hermes:
         agent: Agent,
         *,
         decision: Decision | None = None,
-        observers: Sequence[Observer] = (),
+        limits: Limits | None = None,
         options: RunOptions | None = None,
     ) -> AgentResponse:
         """Go on with a task at the step where it broke; a settled task is only reported.
@@ -306,21 +327,39 @@ class Hermes:
             task_id: The whole id.
             agent: The same agent as before; an open call of another one is refused.
             decision: A person's word on calls in doubt: `done` or `again`.
-            observers: Watch the run as it goes.
-            options: Streaming and what else the command line sets.
+            limits: New bounds; the task's own by default.
+            options: Streaming, and who watches.
 
         Raises:
             NotFoundError: No such task.
+            InputError: The task is another agent's, or no call of it is in doubt.
             LeaseHeldError: A live process works on it.
             DriftError: The open call would now be another one.
         """
-        equipment = self._equip(agent, options or RunOptions(), observers)
-        return await self._continue(task_id, equipment, decision)
+        task = await self.store.task(task_id)
+        settings = _settings_of(task, self.settings)
+        equipment = self._equip(agent, options or RunOptions(), settings)
+        equipment = replace(equipment, limits=limits or task.spec.limits)
+        return await self._continue(task_id, agent, equipment, decision)
+
+    def tools(self, agent: Agent) -> ToolRegistry:
+        """The tools that are on for an agent.
+
+        Raises:
+            ConfigError: A group does not exist, or a required tool is missing or off.
+            ToolDefinitionError: Two tools share a name.
+        """
+        return _registry(agent.definition, self.settings)
 
     async def _continue(
-        self, task_id: str, equipment: Equipment, decision: Decision | None
+        self, task_id: str, agent: Agent, equipment: Equipment, decision: Decision | None
     ) -> AgentResponse:
         task = await self.store.task(task_id)
+        if task.spec.agent != agent.definition.name:
+            raise InputError(
+                f"task {task_id} is of agent {task.spec.agent!r}, not {agent.definition.name!r}",
+                hint="resume it with its own agent",
+            )
         if task.state.is_terminal or (task.state == TaskState.WAITING and decision is None):
             return response_of(await self.store.events(task_id))
         await free_task(self.store, task_id, clock=self._clock)
@@ -328,9 +367,35 @@ class Hermes:
             await self._check_doubt(task_id)
         if task.state == TaskState.WAITING:
             await self._wake(task)
-        lease = await self._claim(task_id)
         reason = "decided by a person" if decision else "resumed at the command of a person"
-        return await self._executor().carry(lease, equipment, reason=reason, decision=decision)
+        return await self._carry(task_id, equipment, reason=reason, decision=decision)
+
+    async def _carry(
+        self,
+        task_id: str,
+        equipment: Equipment,
+        *,
+        reason: str = "",
+        decision: Decision | None = None,
+    ) -> AgentResponse:
+        worker = await self._process()
+        lease = await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
+        executor = Executor(self.store, clock=self._clock, new_id=self._new_id)
+        try:
+            return await executor.carry(lease, equipment, reason=reason, decision=decision)
+        except BaseException:
+            await self._give_back(lease)
+            raise
+
+    async def _give_back(self, lease: Lease) -> None:
+        """Let others have the task at once, whatever ended the work on it."""
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.store.release(lease)
+            except StaleLeaseError:
+                return  # it was finished
+            except StoreError as exc:
+                _LOG.warning("task %s stays leased until this process ends: %s", lease, exc)
 
     async def _check_doubt(self, task_id: str) -> None:
         records = await self.store.events(task_id)
@@ -340,14 +405,8 @@ class Hermes:
             )
 
     async def _wake(self, task: Task) -> None:
-        message = wake_message(
-            task.task_id, task.trace_id, task.spec.agent, clock=self._clock, new_id=self._new_id
-        )
+        message = wake_message(task, clock=self._clock, new_id=self._new_id)
         await self.store.send(message)
-
-    async def _claim(self, task_id: str) -> Lease:
-        worker = await self._process()
-        return await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
 
     async def _process(self) -> WorkerProcess:
         async with self._starting:
@@ -358,49 +417,89 @@ class Hermes:
                 self._worker = worker
             return self._worker
 
-    def _executor(self) -> Executor:
-        return Executor(self.store, clock=self._clock, new_id=self._new_id)
-
-    def _equip(self, agent: Agent, options: RunOptions, observers: Sequence[Observer]) -> Equipment:
-        definition, settings = agent.definition, self.settings
-        groups = settings.tool_groups if definition.groups is None else definition.groups
+    def _equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
+        definition = agent.definition
         return Equipment(
             agent=definition,
-            model=agent.model or self._model(definition.model),
-            registry=_registry(definition, groups),
+            model=agent.model or self._model(definition.model, settings),
+            registry=_registry(definition, settings),
             limits=definition.limits or Limits(max_steps=settings.max_steps),
             stream=options.stream,
             result_limit_chars=settings.result_limit_chars,
-            observers=(*observers, *options.observers),
+            observers=tuple(options.observers),
         )
 
-    def _model(self, name: str | None) -> Model:
-        settings = self.settings
+    def _model(self, name: str | None, settings: Settings) -> Model:
         spec = name or settings.model_name or ""
-        if spec not in self._models:
-            key = settings.api_key.get_secret_value() if settings.api_key else None
-            self._models[spec] = open_model(
-                spec, base_url=settings.api_base, api_key=key, timeout_s=settings.model_timeout_s
+        place = (spec, settings.api_base)
+        if place not in self._models:
+            if self._clients is None:
+                self._clients = ClientPool(timeout_s=settings.model_timeout_s)
+            self._models[place] = open_model(
+                spec,
+                base_url=settings.api_base,
+                api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+                client=self._clients,
+                timeout_s=settings.model_timeout_s,
             )
-        return self._models[spec]
+        return self._models[place]
+
+
+_RECORDED = ("model_name", "api_base", "tool_groups", "result_limit_chars")
+
+
+def _recorded(settings: Settings) -> dict[str, object]:
+    """The settings that a resume needs; an address that holds a password is left out."""
+    known = settings.model_dump(mode="json", include=set(_RECORDED), exclude_none=True)
+    if any(mark in str(known.get("api_base", "")) for mark in "@?"):
+        del known["api_base"]
+    return known
+
+
+def _settings_of(task: Task, present: Settings) -> Settings:
+    """What is set now, and where nothing is, what held when the task was started."""
+    record = json.as_object(task.spec.launch.get("settings")) or {}
+    known = {
+        name: value
+        for name, value in record.items()
+        if name in _RECORDED and name not in present.model_fields_set
+    }
+    if "tool_groups" in known:
+        known["tool_groups"] = tuple(map(str, json.as_list(known["tool_groups"])))
+    return present.model_copy(update=known)
 
 
 def _as_tool(item: Tool[..., object] | Callable[..., object]) -> Tool:
     return cast("Tool", item) if isinstance(item, Tool) else tool(item)
 
 
-def _registry(definition: AgentDefinition, groups: Sequence[str]) -> ToolRegistry:
+def _registry(definition: AgentDefinition, settings: Settings) -> ToolRegistry:
     named = {item.name for item in definition.tools}
     builtin = [item for item in builtin_tools() if item.name not in named]
-    return ToolRegistry((*builtin, *definition.tools)).enabled(groups, known=STANDARD_GROUPS)
+    groups = settings.tool_groups if definition.groups is None else definition.groups
+    registry = ToolRegistry((*builtin, *definition.tools)).enabled(groups, known=STANDARD_GROUPS)
+    for name in definition.required_tools:
+        if name not in registry:
+            known = f"tools that are on: {', '.join(registry.names) or 'none'}"
+            hint = did_you_mean(name, registry.names) or known
+            raise ConfigError(
+                f"agent {definition.name!r} requires {name!r}, which is no tool of it or is off",
+                hint=hint,
+            )
+    return registry
 
 
 def _request(
-    input: str | Mapping[str, object] | AgentRequest,
-    session_id: str | None,
-    metadata: Mapping[str, object] | None,
+    given: object, session_id: str | None, metadata: Mapping[str, object] | None
 ) -> AgentRequest:
-    request = input if isinstance(input, AgentRequest) else AgentRequest(input=input)
+    if isinstance(given, AgentRequest):
+        request = given
+    elif isinstance(given, str):
+        request = AgentRequest(input=given)
+    elif (table := json.as_object(given)) is not None:
+        request = AgentRequest(input=table)
+    else:
+        raise InputError(f"the input of a run is text or an object, got {type(given).__name__}")
     if session_id is not None:
         request = replace(request, session_id=session_id)
     return replace(request, metadata=metadata) if metadata is not None else request

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeGuard
 
+from dotenv.parser import parse_stream
 from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
@@ -21,15 +21,14 @@ from pydantic_settings import (
 )
 
 from hermes.core.problems import did_you_mean
+from hermes.core.tables import read_table
 from hermes.errors import ConfigError
 
 TOML_FILE = "hermes.toml"
 DOTENV_FILE = ".env"
 PREFIX = "HERMES_"
-
-
-def _names(*names: str) -> AliasChoices:
-    return AliasChoices(*names)
+_NEAR = 0.9
+_NEAR_MIN_CHARS = 9  # `APP_KEY` is a name of its own, not a slip in `API_KEY`
 
 
 def _split(value: object) -> object:
@@ -50,32 +49,40 @@ class Settings(BaseSettings):
         frozen=True,
     )
 
-    model_name: str | None = Field(None, validation_alias=_names("MODEL_NAME", "OPENAI_MODEL"))
-    api_base: str | None = Field(None, validation_alias=_names("API_BASE", "OPENAI_BASE_URL"))
-    api_key: SecretStr | None = Field(None, validation_alias=_names("API_KEY", "OPENAI_API_KEY"))
-    model_timeout_s: float = Field(120.0, gt=0, validation_alias=_names("HERMES_MODEL_TIMEOUT_S"))
+    model_name: str | None = Field(
+        None, validation_alias=AliasChoices("MODEL_NAME", "OPENAI_MODEL")
+    )
+    api_base: str | None = Field(None, validation_alias=AliasChoices("API_BASE", "OPENAI_BASE_URL"))
+    api_key: SecretStr | None = Field(
+        None, validation_alias=AliasChoices("API_KEY", "OPENAI_API_KEY")
+    )
+    model_timeout_s: float = Field(
+        120.0, gt=0, validation_alias=AliasChoices("HERMES_MODEL_TIMEOUT_S")
+    )
     max_steps: int = Field(
-        10, gt=0, validation_alias=_names("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
+        10, gt=0, validation_alias=AliasChoices("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
     )
     tool_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
-        ("core", "http"), validation_alias=_names("TOOL_ENABLED_GROUPS", "HERMES_TOOL_GROUPS")
+        ("core", "http"), validation_alias=AliasChoices("TOOL_ENABLED_GROUPS", "HERMES_TOOL_GROUPS")
     )
     result_limit_chars: int = Field(
-        16_000, ge=200, validation_alias=_names("HERMES_RESULT_LIMIT_CHARS")
+        16_000, ge=200, validation_alias=AliasChoices("HERMES_RESULT_LIMIT_CHARS")
     )
     database_url: str = Field(
-        "sqlite:///./.hermes/hermes.db", validation_alias=_names("HERMES_DATABASE_URL")
+        "sqlite:///./.hermes/hermes.db", validation_alias=AliasChoices("HERMES_DATABASE_URL")
     )
     sqlite_synchronous: Literal["FULL", "NORMAL"] = Field(
-        "FULL", validation_alias=_names("HERMES_SQLITE_SYNCHRONOUS")
+        "FULL", validation_alias=AliasChoices("HERMES_SQLITE_SYNCHRONOUS")
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "warning", validation_alias=_names("HERMES_LOG_LEVEL")
+        "warning", validation_alias=AliasChoices("HERMES_LOG_LEVEL")
     )
     log_format: Literal["json", "text"] = Field(
-        "json", validation_alias=_names("HERMES_LOG_FORMAT")
+        "json", validation_alias=AliasChoices("HERMES_LOG_FORMAT")
     )
-    env: str = Field("development", validation_alias=_names("HERMES_ENV"))
+    env: Literal["development", "production"] = Field(
+        "development", validation_alias=AliasChoices("HERMES_ENV")
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -165,39 +172,60 @@ def _read_toml(path: Path) -> dict[str, object]:
     if not path.exists():
         return {}
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
-        raise ConfigError(f"{path}: cannot be read as TOML: {exc}") from exc
+        return read_table(path.read_bytes(), name=str(path))
+    except OSError as exc:
+        raise ConfigError(f"{path}: cannot be read: {exc.strerror}") from exc
 
 
 def _dotenv(path: Path) -> dict[str, object]:
-    """The keys of a `.env` file that are ours, or were surely meant to be."""
     if not path.exists():
         return {}
     try:
-        found = DotEnvSettingsSource(Settings, env_file=path, env_file_encoding="utf-8-sig")()
+        _check_dotenv(path)
+        source = DotEnvSettingsSource(
+            Settings, env_file=path, env_file_encoding="utf-8-sig", env_ignore_empty=False
+        )
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path}: cannot be read: {exc}", hint="save it as UTF-8") from exc
-    return {
-        name: value
-        for name, value in found.items()
-        if name in _FIELD_OF or name.startswith(PREFIX) or _is_near_miss(name)
-    }
+    return _ours(source.env_vars)
+
+
+def absolute(database_url: str) -> str:
+    """The URL with its path made absolute, so that it holds in any working directory."""
+    scheme, separator, path = database_url.partition(":///")
+    if scheme != "sqlite" or not separator:
+        return database_url
+    return f"sqlite:///{Path(path).absolute()}"
+
+
+def _check_dotenv(path: Path) -> None:
+    """Refuse lines that would be passed over: one of them may be the key."""
+    with path.open(encoding="utf-8-sig") as file:
+        for binding in parse_stream(file):
+            if binding.error:
+                line = binding.original.line
+                raise ConfigError(f"{path}: line {line} is no NAME=value", hint="quote the value")
 
 
 def _environment() -> dict[str, object]:
-    known: dict[str, object] = EnvSettingsSource(Settings)()
-    foreign: dict[str, object] = {
+    return _ours(EnvSettingsSource(Settings, env_ignore_empty=False).env_vars)
+
+
+def _ours(found: Mapping[str, str | None]) -> dict[str, object]:
+    """The variables that are ours, or were surely meant to be; empty ones count as not given."""
+    ours: dict[str, object] = {
         name: value
-        for name, value in os.environ.items()
-        if name.startswith(PREFIX) and name not in _FIELD_OF
+        for name, value in found.items()
+        if name not in _ENV_NAMES and (name.startswith(PREFIX) or _is_near_miss(name))
     }
-    return known | foreign
+    for name in reversed(_ENV_NAMES):  # the first name of a setting comes last, and holds
+        if found.get(name):
+            ours[name] = found[name]
+    return ours
 
 
 def _is_near_miss(name: str) -> bool:
-    return bool(difflib.get_close_matches(name, _ENV_NAMES, n=1, cutoff=0.85))
+    return bool(difflib.get_close_matches(name, _LONG_NAMES, n=1, cutoff=_NEAR))
 
 
 def _unknown(label: str, name: str, value: object) -> str:
@@ -221,16 +249,17 @@ def _not_a_number(field: str, value: object) -> str:
 
 
 def _shown(field: str, source: str) -> str:
-    return field if source in (TOML_FILE, "flag") else _alias_names(field)[0]
+    return field if source in (TOML_FILE, "flag") else _aliasAliasChoices(field)[0]
 
 
-def _alias_names(field: str) -> list[str]:
+def _aliasAliasChoices(field: str) -> list[str]:
     choices = Settings.model_fields[field].validation_alias
     assert isinstance(choices, AliasChoices)
     return [str(choice) for choice in choices.choices]
 
 
-_ENV_NAMES = [name for field in Settings.model_fields for name in _alias_names(field)]
+_ENV_NAMES = [name for field in Settings.model_fields for name in _aliasAliasChoices(field)]
+_LONG_NAMES = [name for name in _ENV_NAMES if len(name) >= _NEAR_MIN_CHARS]
 _FIELD_OF = {
-    name: field for field in Settings.model_fields for name in (field, *_alias_names(field))
+    name: field for field in Settings.model_fields for name in (field, *_aliasAliasChoices(field))
 }

@@ -16,7 +16,7 @@ HermesError
 ├── ModelError             a model gave no usable reply; `retryable` says whether to try again
 ├── ToolError              raised by a tool: the model reads it
 │   └── NotDone            raised by a tool that surely had no effect
-├── DriftError             a resumed run differs from its record
+└── DriftError             a resumed run differs from its record
 └── RunCancelled           a run was cancelled before its end
 """
 
@@ -161,7 +161,3 @@ class DriftError(HermesError):
             hint="resume with the agent, tools and arguments of the record, or start a new task",
         )
         self.path, self.then, self.now = path, then, now
-
-
-class RunCancelled(HermesError):
-    """The run was cancelled before its end."""

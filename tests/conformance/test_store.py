@@ -324,6 +324,56 @@ async def test_an_empty_append_checks_the_lease_alone(store: Store) -> None:
         await store.append(lease, [])
 
 
+async def test_outgoing_messages_commit_with_the_events(store: Store) -> None:
+    lease = await start(store)
+    await store.append(lease, [progress("task_1", 4)], messages=[message("msg_2", lane="other")])
+    await store.append(lease, [], messages=[message("msg_3", lane="other")])
+    await store.append(lease, [], messages=[message("msg_4", lane=lease.message.lane)])
+
+    assert (await store.task("task_1")).status.seq == 4
+    assert await states(store) == {
+        "msg_task_1": "leased",
+        "msg_2": "ready",
+        "msg_3": "held",
+        "msg_4": "held",
+    }
+
+
+async def test_a_repeated_append_sends_each_message_once(store: Store) -> None:
+    lease = await start(store)
+    keyed = replace(message("msg_a"), dedupe_key="k")
+    await store.send(message("msg_old"))
+    outgoing = [message("msg_old"), keyed, keyed, replace(keyed, message_id="msg_b")]
+
+    for _ in range(2):
+        await store.append(lease, [progress("task_1", 4)], messages=outgoing)
+
+    assert await states(store) == {"msg_task_1": "leased", "msg_old": "ready", "msg_a": "ready"}
+
+
+async def test_a_refused_append_sends_nothing_and_a_refused_message_stops_it(store: Store) -> None:
+    lease = await start(store)
+    await store.send(message("msg_used"))
+    differs = replace(message("msg_used"), payload={"n": 1})
+    before = await states(store)
+
+    with pytest.raises(ConflictError, match="msg_used"):
+        await store.append(lease, [progress("task_1", 4)], messages=[message("msg_new"), differs])
+    with pytest.raises(ConflictError):
+        await store.append(lease, [], messages=[differs])
+    with pytest.raises(ConcurrencyError):
+        await store.append(lease, [progress("task_1", 9)], messages=[message("msg_new")])
+    with pytest.raises(CodecError):
+        await store.append(lease, [progress("task_1", 4)], messages=[message("msg_\ud800")])
+    assert (await store.task("task_1")).status.seq == 3
+    assert await states(store) == before
+
+    await store.release(lease)
+    with pytest.raises(StaleLeaseError):
+        await store.append(lease, [progress("task_1", 4)], messages=[message("msg_new")])
+    assert "msg_new" not in await states(store)
+
+
 # Texts and blobs
 
 

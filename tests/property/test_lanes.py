@@ -215,14 +215,21 @@ class Lanes(RuleBasedStateMachine):
         self.leases += got
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), events=st.integers(0, 3), off=st.sampled_from([0, 0, 0, -1, 1]))
-    def append(self, data: st.DataObject, events: int, off: int) -> None:
+    @rule(
+        data=st.data(),
+        events=st.integers(0, 3),
+        off=st.sampled_from([0, 0, 0, -1, 1]),
+        sends=st.integers(0, 2),
+    )
+    def append(self, data: st.DataObject, events: int, off: int, sends: int) -> None:
         lease = data.draw(st.sampled_from(self.leases))
         task = lease.message.task_id
         first = self.model.seqs.get(task, 0) + 1 + off
         self.calls += 1
         batch = [progress(task, seq, salt=str(self.calls)) for seq in range(first, first + events)]
-        got = self.attempt(self.store.append(lease, batch))
+        names = [f"msg_{self.calls}_{number}" for number in range(sends)]
+        extra = [message(name, task_id=task, lane=lease.message.lane) for name in names]
+        got = self.attempt(self.store.append(lease, batch, messages=extra))
 
         if self.model.held(lease) is None:
             assert got is StaleLeaseError
@@ -235,7 +242,10 @@ class Lanes(RuleBasedStateMachine):
         else:
             assert got is None
             self.model.seqs[task] += events
-            assert self.attempt(self.store.append(lease, batch)) is None  # a repeat
+            again = self.attempt(self.store.append(lease, batch, messages=extra))
+            assert again is None  # a repeat
+        for sent in extra if got is None else []:
+            self.model.put(sent)
 
     @precondition(lambda self: self.leases)
     @rule(

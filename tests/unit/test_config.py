@@ -101,12 +101,51 @@ def test_r083_an_unknown_name_of_ours_in_the_environment_stops_the_start(
     assert hint in str(caught.value)
 
 
-def test_r083_a_near_miss_in_dotenv_is_told_and_a_foreign_name_is_not(workdir: Path) -> None:
-    (workdir / ".env").write_text("DATABASE_PASSWORD=x\nMODEL_NAM=y\n")
+@pytest.mark.parametrize("place", [".env", "environment"])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MODEL_NAM", "MODEL_NAME"),
+        ("AGENT_MAX_ITERATION", "AGENT_MAX_ITERATIONS"),
+        ("TOOL_ENABLED_GROUP", "TOOL_ENABLED_GROUPS"),
+        ("HERMES_LOGLEVEL", "HERMES_LOG_LEVEL"),
+    ],
+)
+def test_r083_a_near_miss_stops_the_start_wherever_it_stands(
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str, meant: str
+) -> None:
+    _give(name, "x", place, workdir, monkeypatch)
     with pytest.raises(ConfigError) as caught:
         load_settings()
-    assert "MODEL_NAME" in str(caught.value)
-    assert "DATABASE_PASSWORD" not in str(caught.value)
+    assert f"{place}: unknown key `{name}`; did you mean `{meant}`" in str(caught.value)
+
+
+@pytest.mark.parametrize("place", [".env", "environment"])
+@pytest.mark.parametrize(
+    "name", ["APP_KEY", "APIKEY", "APP_BASE", "DATABASE_PASSWORD", "OPENAI_API_BASE", "env"]
+)
+def test_a_foreign_name_is_left_alone(
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
+) -> None:
+    _give(name, "x", place, workdir, monkeypatch)
+    assert set(load_settings().sources.values()) == {"default"}
+
+
+def _give(
+    name: str, value: str, place: str, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place == "environment":
+        monkeypatch.setenv(name, value)
+    else:
+        (workdir / ".env").write_text(f"{name}={value}\n")
+
+
+def test_hermes_env_is_one_of_two(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_ENV", "prodution")
+    with pytest.raises(ConfigError) as caught:
+        load_settings()
+    for part in ("HERMES_ENV", "'development' or 'production'", "'prodution'"):
+        assert part in str(caught.value)
 
 
 def test_all_faults_are_told_at_once(workdir: Path) -> None:
@@ -131,3 +170,21 @@ def test_the_key_is_never_shown(workdir: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_settings_can_be_given_by_name() -> None:
     assert Settings.model_validate({"max_steps": 3}).max_steps == 3
+
+
+def test_r085_a_bom_in_hermes_toml_is_accepted(workdir: Path) -> None:
+    (workdir / "hermes.toml").write_bytes(b"\xef\xbb\xbfmax_steps = 5\n")
+    assert load_settings().settings.max_steps == 5
+
+
+@pytest.mark.parametrize("text", ["nonsense line\n", 'API_KEY="unterminated\n'])
+def test_a_line_of_dotenv_that_cannot_be_read_stops_the_start(workdir: Path, text: str) -> None:
+    (workdir / ".env").write_text(text)
+    with pytest.raises(ConfigError, match=r"\.env: line 1"):
+        load_settings()
+
+
+def test_a_folder_called_dotenv_is_told(workdir: Path) -> None:
+    (workdir / ".env").mkdir()
+    with pytest.raises(ConfigError, match=r"\.env"):
+        load_settings()

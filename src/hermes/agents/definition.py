@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.problems import did_you_mean, problems
+from hermes.core.tables import read_table
 from hermes.errors import ConfigError
 from hermes.tools import Tool, builtin_tools, load_tools
+
+_NAME = re.compile(r"[\w.-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,38 @@ class AgentDefinition:
     required_tools: tuple[str, ...] = ()
     source: Path | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"agent name {self.name!r:.80} cannot name a queue",
+                hint="use 1 to 64 letters, digits, `.`, `_` or `-`",
+            )
+        for label in ("input_schema", "output_schema"):
+            schema = getattr(self, label)
+            if schema is not None and (fault := _fault_of(schema)):
+                raise ConfigError(f"agent {self.name!r}: {label} is no JSON Schema: {fault}")
+
     @property
     def digest(self) -> str:
-        """Changes when anything that a model is told changes."""
+        """Changes with its words, tools and schemas: the journal's `code_version`."""
         return json.digest(
-            [self.name, self.role, self.instructions, [tool.fingerprint for tool in self.tools]]
+            [
+                self.name,
+                self.role,
+                self.instructions,
+                [[tool.fingerprint, tool.description] for tool in self.tools],
+                self.groups,
+                self.output_schema,
+                self.required_tools,
+            ]
         )
+
+
+def _fault_of(schema: Mapping[str, object]) -> str:
+    # Loaded on need: it takes longer than the rest of Hermes together.
+    from hermes.tools.validation import faults_of_schema
+
+    return faults_of_schema(schema)
 
 
 class _LimitsSection(BaseModel):
@@ -92,7 +120,7 @@ def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinitio
             fault is named with its full path.
     """
     try:
-        body = _AgentFile.model_validate(read_table(path))
+        body = _AgentFile.model_validate(_read(path))
     except ValidationError as exc:
         lines = "; ".join(problems(exc, _AgentFile, where=str(path)))
         raise ConfigError(lines) from exc
@@ -117,43 +145,17 @@ def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinitio
     )
 
 
-def read_table(path: Path) -> dict[str, object]:
-    """Read a TOML or YAML file whose top is a table.
-
-    Raises:
-        ConfigError: It is missing, not UTF-8, not TOML/YAML, or holds something else.
-    """
+def _read(path: Path) -> dict[str, object]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        raw = path.read_bytes()
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror}") from exc
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"{path}: is not UTF-8 (byte {exc.start})", hint="save it so") from exc
-    value = _parse(path, text)
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: must hold a table of keys, not a {type(value).__name__}")
-    return cast("dict[str, object]", value)
-
-
-def _parse(path: Path, text: str) -> object:
-    if path.suffix == ".toml":
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as exc:
-            raise ConfigError(f"{path}: is not TOML: {exc}") from exc
-    if path.suffix in (".yaml", ".yml"):
-        import yaml  # loaded on use: most starts need no YAML
-
-        try:
-            return cast("object", yaml.safe_load(text))
-        except yaml.YAMLError as exc:
-            raise ConfigError(f"{path}: is not YAML: {' '.join(str(exc).split())}") from exc
-    raise ConfigError(f"{path}: must end in .toml, .yaml or .yml")
+    return read_table(raw, name=str(path))
 
 
 def _tools(path: Path, entries: Sequence[str], more: Sequence[Tool]) -> list[Tool]:
     known = {tool.name: tool for tool in (*builtin_tools(), *more)}
-    tools: dict[str, Tool] = {}
+    tools: list[Tool] = []
     for entry in entries:
         if entry.endswith((".py", "/")) or (path.parent / entry).exists():
             found = _load(path, entry)
@@ -164,8 +166,8 @@ def _tools(path: Path, entries: Sequence[str], more: Sequence[Tool]) -> list[Too
             raise ConfigError(
                 f"{path}: tools names {entry!r}: no such file and no such tool; {hint}"
             )
-        tools.update((tool.name, tool) for tool in found)
-    return list(tools.values())
+        tools.extend(found)
+    return tools
 
 
 def _load(path: Path, entry: str) -> list[Tool]:

@@ -12,10 +12,9 @@ from hermes.core.clock import Clock
 from hermes.core.events import Recorded, TaskResumed, TaskSettled, TaskStarted
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
-from hermes.core.task import Task, TaskState, fold
+from hermes.core.task import TERMINAL, Task, TaskState, fold
 from hermes.errors import NotFoundError
 from hermes.loop import (
-    RESULT_LIMIT_CHARS,
     Decision,
     Journal,
     Observer,
@@ -28,7 +27,7 @@ from hermes.loop import (
 from hermes.models import Model
 from hermes.store import Lease, Store, TaskQuery
 from hermes.telemetry import TraceView
-from hermes.tools import ToolRegistry
+from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry
 
 from .definition import AgentDefinition
 
@@ -45,7 +44,7 @@ class Equipment:
     registry: ToolRegistry
     limits: Limits
     stream: bool = False
-    result_limit_chars: int = RESULT_LIMIT_CHARS
+    result_limit_chars: int = DEFAULT_LIMIT_CHARS
     observers: tuple[Observer, ...] = field(default=())
 
 
@@ -101,7 +100,6 @@ class Executor:
         if decision is not None:
             decide(journal, decision, by="person")
         setup = RunSetup(
-            agent=equipment.agent.name,
             model=equipment.model,
             registry=equipment.registry,
             opening=await self._opening(journal, equipment.agent),
@@ -126,16 +124,18 @@ class Executor:
     async def _earlier(self, task: Task) -> tuple[str, ...]:
         if task.spec.session_id is None:
             return ()
-        query = TaskQuery(session_id=task.spec.session_id, limit=EARLIER_TASKS + 1)
+        query = TaskQuery(
+            session_id=task.spec.session_id, states=sorted(TERMINAL), limit=EARLIER_TASKS
+        )
         found = await self._store.tasks(query)
-        settled = [item.task_id for item in found if item.state.is_terminal]
-        return tuple(reversed(settled[:EARLIER_TASKS]))
+        return tuple(item.task_id for item in reversed(found))
 
     async def _opening(self, journal: Journal, agent: AgentDefinition) -> tuple[ChatMessage, ...]:
         system = system_prompt(
             role=agent.role,
             instructions=agent.instructions,
             variables=journal.task.spec.variables,
+            output_schema=agent.output_schema,
         )
         opening: list[ChatMessage] = [SystemMessage(text=system)]
         for task_id in journal.state.earlier:

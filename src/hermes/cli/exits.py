@@ -1,4 +1,4 @@
-"""Exit codes, and how a fault is told: one line, or one JSON value."""
+"""Exit codes, and how a fault is told."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 from enum import IntEnum
 
 from hermes.errors import HermesError, InputError
+
+from .streams import Forgiving
 
 
 class Exit(IntEnum):
@@ -37,12 +39,6 @@ def of_error(exc: HermesError) -> Exit:
     return Exit.USAGE if isinstance(exc, InputError) else Exit.FAILED
 
 
-def as_object(exc: HermesError) -> dict[str, object]:
-    """A fault as the JSON value that stands in for a result."""
-    error = {"code": code_of(exc), "message": exc.message, "hint": exc.hint}
-    return {"status": "failed", "error": error}
-
-
 def code_of(exc: HermesError) -> str:
     """A word for programs: the error's own code, else its class in snake case."""
     own = getattr(exc, "code", None)
@@ -53,6 +49,7 @@ def code_of(exc: HermesError) -> str:
 
 
 def tell(text: str) -> None:
-    """Write one line for people to stderr."""
-    sys.stderr.write(text.rstrip() + "\n")
-    sys.stderr.flush()
+    """Write one line for people to stderr; nobody has to read it."""
+    stderr = Forgiving(sys.stderr)
+    stderr.write(text.rstrip() + "\n")
+    stderr.flush()

@@ -3,12 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from hermes.config import Settings
 from hermes.core.task import Task
 from hermes.errors import InputError, NotFoundError
 from hermes.store import MAX_TASKS, Store, TaskQuery
 
 _MIN_CHARS = 4
+
+
+def missing_journal(settings: Settings) -> Path | None:
+    """Where the journal would be made, if it is a file that is not there."""
+    scheme, _, rest = settings.database_url.partition(":///")
+    if scheme != "sqlite" or not rest or "?" in rest:  # the store says what is wrong with it
+        return None
+    path = Path(rest).absolute()
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except OSError:
+        return None
+    return None
+
+
+def require_journal(settings: Settings) -> None:
+    """Refuse to look for tasks where there is no journal, rather than make an empty one.
+
+    Raises:
+        NotFoundError: The message names the place.
+    """
+    if path := missing_journal(settings):
+        raise NotFoundError(
+            f"no journal at {path}",
+            hint="`hermes run` makes one; HERMES_DATABASE_URL leads to one in another place",
+        )
 
 
 async def all_tasks(store: Store, query: TaskQuery) -> list[Task]:

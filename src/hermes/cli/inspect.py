@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 
-from hermes.app import Hermes
+from hermes.agents import AgentDefinition, Launch
+from hermes.app import Agent, Hermes
 from hermes.config import Loaded, Settings, load_settings
 from hermes.core.chat import UserMessage
 from hermes.errors import HermesError
 from hermes.models import ModelRequest, open_model
 from hermes.store import TaskQuery
-from hermes.tools import Tool, builtin_tools
+from hermes.tools import Tool, ToolRegistry, builtin_tools
 
 from . import exits, output
-from .launch import Launch
+from .find import missing_journal
 
 _PROBE_S = 30.0
+_PLAYBOOK = "playbook:"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+")
 
 
 def tools(agent: Path | None, files: Sequence[Path], *, json: bool) -> None:
     """Print the built-in tools and those of an agent file or of tool files."""
     settings = load_settings().settings
-    definition = _launch(agent, files).open(default_steps=settings.max_steps).definition
-    groups = settings.tool_groups if definition.groups is None else definition.groups
-    found = [*builtin_tools(), *definition.tools]
+    definition = _definition(agent, files)
+    on = _tools_of(definition, settings)
+    own = {tool.name for tool in definition.tools}
+    found = [*(tool for tool in builtin_tools() if tool.name not in own), *definition.tools]
     if json:
-        output.print_json({"tools": [_tool_object(tool, groups) for tool in found]})
+        output.print_json({"tools": [_tool_object(tool, on) for tool in found]})
         return
     rows = [("tool", "group", "effect", "on", "description")]
     rows.extend(
@@ -37,7 +43,7 @@ def tools(agent: Path | None, files: Sequence[Path], *, json: bool) -> None:
             tool.name,
             tool.group or "-",
             tool.effect,
-            "yes" if _is_on(tool, groups) else "no",
+            "yes" if tool.name in on else "no",
             output.short(tool.description, 80),
         )
         for tool in found
@@ -45,24 +51,28 @@ def tools(agent: Path | None, files: Sequence[Path], *, json: bool) -> None:
     output.print_text("\n".join(output.table(rows)))
 
 
-def _tool_object(tool: Tool, groups: Sequence[str]) -> dict[str, object]:
+def _tool_object(tool: Tool, on: ToolRegistry) -> dict[str, object]:
     return {
         "name": tool.name,
         "group": tool.group,
         "effect": tool.effect,
-        "enabled": _is_on(tool, groups),
+        "enabled": tool.name in on,
         "timeout_s": tool.timeout_s,
         "description": tool.description,
         "parameters": tool.parameters,
     }
 
 
-def _is_on(tool: Tool, groups: Sequence[str]) -> bool:
-    return not tool.group or tool.group in groups
+def _definition(agent: Path | None, files: Sequence[Path]) -> AgentDefinition:
+    launch = Launch.of(agent=agent, tools=files, playbook=None, model=None, max_steps=None)
+    return launch.definition()
 
 
-def _launch(agent: Path | None, files: Sequence[Path]) -> Launch:
-    return Launch.of(agent=agent, tools=files, playbook=None, model=None, max_steps=None)
+def _tools_of(definition: AgentDefinition, settings: Settings) -> ToolRegistry:
+    return Hermes(settings=settings).tools(Agent.of(definition))
+
+
+_QUESTION = ModelRequest(messages=[UserMessage(text="Say OK.")], max_output_tokens=16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +87,16 @@ class Check:
 def doctor(agent: Path | None, files: Sequence[Path], *, json: bool) -> exits.Exit:
     """Look at everything a run needs; 1 when something is at fault."""
     loaded = load_settings()
+    settings = loaded.settings
+    definition, tools_check = _tools(agent, files, settings)
+    model = definition.model or settings.model_name
     checks = [
-        anyio.run(_database, loaded.settings),
-        anyio.run(_model, loaded.settings),
-        _tools(agent, files, loaded.settings),
+        replace(check, text=_concealed(check.text, settings))
+        for check in (
+            anyio.run(_database, settings),
+            anyio.run(_model, model, settings),
+            tools_check,
+        )
     ]
     healthy = all(check.ok for check in checks)
     if json:
@@ -115,49 +131,85 @@ def _report(loaded: Loaded, checks: Sequence[Check]) -> list[str]:
 
 def _settings_object(loaded: Loaded) -> dict[str, dict[str, object]]:
     values = loaded.settings.model_dump(mode="json")
+    for name in ("api_base", "database_url"):
+        values[name] = values[name] and _masked(values[name])
     return {
         name: {"value": values[name], "source": source} for name, source in loaded.sources.items()
     }
 
 
+def _masked(url: str) -> str:
+    """A URL without what may be secret: who asks, and the query."""
+    scheme, mark, rest = url.partition("://") if "://" in url else ("", "", url)
+    if "@" in rest and not rest.startswith("/"):
+        rest = f"***@{rest.rpartition('@')[2]}"
+    place, question, _ = rest.partition("?")
+    return f"{scheme}{mark}{place}{question}{'***' if question else ''}"
+
+
+def _concealed(text: str, settings: Settings) -> str:
+    """A text with every URL in it masked, above all those of the settings."""
+    for url in filter(None, (settings.api_base, settings.database_url)):
+        text = text.replace(url, _masked(url))
+    return _URL.sub(lambda found: _masked(found[0]), text)
+
+
 async def _database(settings: Settings) -> Check:
+    warning = ""
+    if settings.sqlite_synchronous == "NORMAL":
+        warning = "; NORMAL: the last commits may be lost when the power fails"
+    if path := missing_journal(settings):
+        fault = _why_not_made(path)
+        text = fault or f"none yet: the first run creates {path}{warning}"
+        return Check(name="database", ok=not fault, text=text)
     try:
         async with Hermes(settings=settings) as app:
             found = await app.store.tasks(TaskQuery(limit=1))
     except HermesError as exc:
         return Check(name="database", ok=False, text=str(exc))
-    text = f"{settings.database_url} opens; " + (
-        f"newest task {found[0].task_id}" if found else "no tasks yet"
-    )
-    if settings.sqlite_synchronous == "NORMAL":
-        text += "; NORMAL: the last commits may be lost when the power fails"
+    newest = f"newest task {found[0].task_id}" if found else "no tasks yet"
+    text = f"{settings.database_url} opens; {newest}{warning}"
     return Check(name="database", ok=True, text=text)
 
 
-async def _model(settings: Settings) -> Check:
-    if settings.model_name is None:
+def _why_not_made(path: Path) -> str:
+    """What keeps the first run from making the journal, or ""; nothing is made here."""
+    folder = next(parent for parent in path.parents if os.path.lexists(parent))
+    if not folder.is_dir():
+        return f"{path} cannot be made: {folder} is not a folder"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"{path} cannot be made: the folder {folder} cannot be written"
+    return ""
+
+
+async def _model(spec: str | None, settings: Settings) -> Check:
+    if spec is None:
         return Check(name="model", ok=True, text="none set (MODEL_NAME): playbooks only")
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    question = ModelRequest(messages=[UserMessage(text="Say OK.")], max_output_tokens=16)
     try:
-        model = open_model(settings.model_name, base_url=settings.api_base, api_key=key)
+        model = open_model(spec, base_url=settings.api_base, api_key=key)
+        if spec.startswith(_PLAYBOOK):
+            return Check(name="model", ok=True, text=f"{spec} loads")
         try:
             with anyio.fail_after(_PROBE_S):
-                await model.reply(question)
+                await model.reply(_QUESTION)
         finally:
             await model.aclose()
     except HermesError as exc:
         return Check(name="model", ok=False, text=str(exc))
     except TimeoutError:
-        text = f"{settings.model_name} did not answer within {_PROBE_S:.0f} s"
-        return Check(name="model", ok=False, text=text)
-    return Check(name="model", ok=True, text=f"{settings.model_name} answers")
+        return Check(name="model", ok=False, text=f"{spec} did not answer within {_PROBE_S:.0f} s")
+    return Check(name="model", ok=True, text=f"{spec} answers")
 
 
-def _tools(agent: Path | None, files: Sequence[Path], settings: Settings) -> Check:
+def _tools(
+    agent: Path | None, files: Sequence[Path], settings: Settings
+) -> tuple[AgentDefinition, Check]:
+    """The agent as far as it can be read, and how its tools stand."""
+    definition = AgentDefinition()
     try:
-        definition = _launch(agent, files).open(default_steps=settings.max_steps).definition
+        definition = _definition(agent, files)
+        names = _tools_of(definition, settings).names
     except HermesError as exc:
-        return Check(name="tools", ok=False, text=str(exc))
-    names = [tool.name for tool in (*builtin_tools(), *definition.tools)]
-    return Check(name="tools", ok=True, text=", ".join(names))
+        return definition, Check(name="tools", ok=False, text=str(exc))
+    return definition, Check(name="tools", ok=True, text=", ".join(names) or "none")

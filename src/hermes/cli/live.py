@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol, TextIO
+from typing import IO, Protocol, TextIO, cast
 
 from hermes.core.events import (
     ModelFailed,
@@ -19,6 +19,7 @@ from hermes.core.events import (
 )
 
 from .output import count, short
+from .streams import Forgiving
 
 _TAIL_CHARS = 400
 
@@ -56,11 +57,10 @@ class PlainScreen:
     """Lines that stay, for logs and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        self._stream = Forgiving(stream)
 
     def line(self, text: str) -> None:
-        encoding = self._stream.encoding or "utf-8"
-        self._stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        self._stream.write(text + "\n")
         self._stream.flush()
 
     def status(self, text: str) -> None:
@@ -71,15 +71,25 @@ class PlainScreen:
 
 
 class TerminalScreen:
-    """Lines that stay above one live status that is redrawn four times a second."""
+    """Lines that stay above one live status that is redrawn four times a second.
+
+    A terminal that cannot move its cursor (`TERM=dumb`) gets the lines alone.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console  # loaded on use: only terminals need it
         from rich.status import Status
 
-        self._console = Console(file=stream, highlight=False, markup=False, soft_wrap=True)
-        self._status = Status("starting", console=self._console, refresh_per_second=4)
-        self._status.start()
+        file = cast("IO[str]", Forgiving(stream))  # all of it that a console uses
+        self._console = Console(file=file, highlight=False, markup=False, soft_wrap=True)
+        self._status = Status(
+            "starting",
+            console=self._console,
+            spinner="dots" if self._console.encoding.startswith("utf") else "line",
+            refresh_per_second=4,
+        )
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._status.start()
 
     def line(self, text: str) -> None:
         self._console.print(text)
@@ -120,7 +130,7 @@ class Progress:
                 self._screen.line(f"{_turn(path)}: the model failed: {error.message}")
             case ToolStarted(path=path, name=name):
                 self._show(f"{_turn(path)}: running {name}")
-            case ToolReturned(name=name, size=size, duration_s=duration_s):
+            case ToolReturned(name=name, size_chars=size, duration_s=duration_s):
                 self._screen.line(f"  {name}: ok, {size:,} characters, {duration_s:.2f} s")
             case ToolFailed(name=name, status=status, error=error):
                 self._screen.line(f"  {name}: {status}: {short(error.message, 160)}")

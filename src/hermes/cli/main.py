@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_group
 
 from hermes import __version__
 from hermes.errors import HermesError
 
-from . import exits
+from . import exits, streams
+
+if TYPE_CHECKING:
+    from hermes.core.events import Fault
 
 app = typer.Typer(
     name="hermes",
@@ -99,9 +105,11 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Carry a task to its end."""
+    from hermes.agents import Launch
+
     from . import run as command
 
-    launch = command.Launch.of(
+    launch = Launch.of(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
     view = command.View(stream=stream, json=json, quiet=quiet)
@@ -129,9 +137,11 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Go on with a task at the step where it broke."""
+    from hermes.agents import Launch
+
     from . import run as command
 
-    launch = command.Launch.of(
+    launch = Launch.of(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
     view = command.View(stream=stream, json=json, quiet=quiet)
@@ -170,14 +180,15 @@ def trace(
     task: Annotated[str | None, typer.Argument(metavar="TASK")] = None,
     session: Session = None,
     format: Annotated[
-        str, typer.Option("--format", metavar="timeline|json|jsonl", help="How to print it.")
-    ] = "timeline",
+        str | None,
+        typer.Option("--format", metavar="timeline|json|jsonl", help="How; timeline by default."),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show every model and tool call of a task or session."""
     from . import show
 
-    show.trace(task, session=session, style="json" if json else format)
+    show.trace(task, session=session, format=format, json=json)
 
 
 @app.command()
@@ -199,76 +210,114 @@ def doctor(agent: AgentFile = None, tools: ToolFiles = None, json: AsJson = Fals
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.")],
+    json: AsJson = False,
 ) -> None:
     """Write a starter that runs at once: a tool, an agent file, a test."""
     from . import starter
 
-    starter.init(folder)
+    starter.init(folder, json=json)
 
 
 def main() -> NoReturn:
     """The command: run what the command line says and leave with its exit code."""
+    streams.prepare()
     code = invoke(sys.argv[1:])
-    _flush()
+    streams.flush()
     raise SystemExit(code)
 
 
 def invoke(words: Sequence[str]) -> int:
     """Run one command line; every fault ends in one line and the right exit code."""
-    debug = "--debug" in words
-    return _call([word for word in words if word != "--debug"], debug=debug)
-
-
-def _call(words: list[str], *, debug: bool) -> int:
+    group = get_group(app)
+    words, flags = _split(words, _options_with_value(group))
+    json, debug = "--json" in flags, "--debug" in flags
     try:
-        outcome: object = app(args=words, standalone_mode=False)
-    except HermesError as exc:
-        return _fault(exc, as_json="--json" in words, debug=debug)
-    except typer.Abort:
-        return exits.Exit.INTERRUPTED
-    except KeyboardInterrupt:
-        exits.tell("interrupted")
-        return exits.Exit.INTERRUPTED
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # nobody reads on: not a fault
-        return exits.Exit.SUCCEEDED
+        # Not `app()`: that turns an interrupt and a closed pipe into exit codes of its own.
+        with group.make_context("hermes", words) as context:
+            group.invoke(context)
+    except typer.Exit as exc:
+        return exc.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return _interrupted(json=json)
     except Exception as exc:
-        return _other(exc, debug=debug)
-    return outcome if isinstance(outcome, int) else exits.Exit.SUCCEEDED
+        if isinstance(exc, BrokenPipeError) and "--help" in flags:
+            streams.silence(sys.stdout)
+            return exits.Exit.SUCCEEDED
+        if debug:
+            traceback.print_exception(exc, file=streams.Forgiving(sys.stderr))
+        return _fault(exc, json=json)
+    return exits.Exit.SUCCEEDED
 
 
-def _other(exc: Exception, *, debug: bool) -> int:
-    """Usage errors of the option parser, and faults of Hermes itself."""
+def _options_with_value(group: TyperGroup) -> set[str]:
+    options = [
+        option
+        for command in group.commands.values()
+        for option in command.params
+        if isinstance(option, TyperOption) and not option.is_flag
+    ]
+    return {name for option in options for name in option.opts}
+
+
+def _split(words: Iterable[str], with_value: set[str]) -> tuple[list[str], set[str]]:
+    """The words without `--debug`, and which of our flags stand among the options.
+
+    The value of an option, and everything after `--`, is no option whatever it looks like.
+    """
+    kept: list[str] = []
+    flags: set[str] = set()
+    rest = iter(words)
+    for word in rest:
+        if word in ("--debug", "--help", "--json"):
+            flags.add(word)
+        if word != "--debug":
+            kept.append(word)
+        kept.extend(islice(rest, None if word == "--" else int(word in with_value)))
+    return kept, flags
+
+
+def _interrupted(*, json: bool) -> int:
+    from hermes.core.events import Fault
+
+    exits.tell("interrupted")
+    fault = Fault(code="interrupted", message="interrupted before there was a result")
+    return _end(exits.Exit.INTERRUPTED, fault, json=json, status="cancelled")
+
+
+def _fault(exc: Exception, *, json: bool) -> int:
+    """Tell of a fault: one that is raised on purpose, a usage error, or one of Hermes itself."""
+    from hermes.core.events import Fault  # loaded on use: a third of a start's time
+
     show: Callable[[], None] | None = getattr(exc, "show", None)
-    if show is not None:
-        show()
-        return int(getattr(exc, "exit_code", exits.Exit.USAGE))
-    if debug:
-        traceback.print_exception(exc)
-    else:
-        name = type(exc).__name__
-        exits.tell(f"error: {name}: {exc} (a fault in Hermes; --debug shows where)")
-    return exits.Exit.FAILED
+    if isinstance(exc, HermesError):
+        exits.tell(f"error: {exc}")
+        fault = Fault(
+            code=exits.code_of(exc),
+            message=exc.message,
+            retryable=bool(getattr(exc, "retryable", False)),
+            hint=exc.hint,
+        )
+        return _end(exits.of_error(exc), fault, json=json)
+    if show is not None:  # the option parser's
+        with contextlib.suppress(OSError):
+            show()
+        say: Callable[[], str] = getattr(exc, "format_message", exc.__str__)
+        fault = Fault(code="usage", message=say(), hint="--help shows the options")
+        return _end(exits.Exit.USAGE, fault, json=json)
+    hint = "a fault in Hermes; --debug shows where"
+    fault = Fault(code="internal", message=f"{type(exc).__name__}: {exc}", hint=hint)
+    exits.tell(f"error: {fault.message} ({hint})")
+    return _end(exits.Exit.FAILED, fault, json=json)
 
 
-def _fault(exc: HermesError, *, as_json: bool, debug: bool) -> int:
-    if debug:
-        traceback.print_exception(exc)
-    if as_json:
+def _end(code: exits.Exit, fault: Fault, *, json: bool, status: str = "failed") -> int:
+    if json:
         from . import output
 
-        output.print_json(exits.as_object(exc))
-    exits.tell(f"error: {exc}")
-    return exits.of_error(exc)
+        with contextlib.suppress(output.OutputError):  # the exit code remains
+            output.print_json(output.fault_result(fault, status=status))
+    return code
 
 
 def _leave(code: int) -> NoReturn:
     raise typer.Exit(code)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            continue

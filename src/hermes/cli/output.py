@@ -2,26 +2,69 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
+from json.encoder import encode_basestring_ascii
 
 from hermes.core import json
+from hermes.core.chat import Usage
+from hermes.core.clock import rfc3339
 from hermes.core.events import Fault
 from hermes.core.request import AgentResponse
 from hermes.core.task import Task
+from hermes.errors import HermesError
+
+from . import streams
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class OutputError(HermesError):
+    """A result cannot be written to stdout."""
 
 
 def print_json(value: object) -> None:
-    """Print one JSON value on stdout, readable and with non-ASCII as it is."""
-    print_text(json.dumps(value))
+    """Print one JSON value on stdout.
+
+    Raises:
+        OutputError: As `print_text`.
+    """
+    print_json_lines([json.dumps(value)])
+
+
+def print_json_lines(lines: Iterable[str]) -> None:
+    """Print texts that are JSON; non-ASCII stays readable where stdout can hold it.
+
+    Raises:
+        OutputError: As `print_text`.
+    """
+    text = "\n".join(lines)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # nothing is lost by escapes, which stand only inside strings
+        text = re.sub(r"[^\x00-\x7f]+", lambda found: encode_basestring_ascii(found[0])[1:-1], text)
+    print_text(text)
 
 
 def print_text(text: str) -> None:
-    """Print a result on stdout; a terminal that cannot show a character gets `?` for it."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding).rstrip("\n") + "\n")
+    """Print a result on stdout; that nobody reads on, as in `| head`, is no fault.
+
+    Raises:
+        OutputError: It cannot be written, as on a full disk.
+    """
+    if sys.stdout.isatty():
+        text = plain(text)
+    try:
+        sys.stdout.write(text.rstrip("\n") + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        streams.silence(sys.stdout)
+    except OSError as exc:
+        streams.silence(sys.stdout)
+        raise OutputError(f"stdout cannot be written: {exc.strerror}") from exc
 
 
 def response_object(response: AgentResponse) -> dict[str, object]:
@@ -38,6 +81,14 @@ def response_object(response: AgentResponse) -> dict[str, object]:
     }
 
 
+def fault_result(fault: Fault, *, status: str = "failed") -> dict[str, object]:
+    """The result of a command that failed outside of any task: the keys of a run's result."""
+    response = AgentResponse(
+        output=None, trace=(), usage=Usage(), task_id="", status=status, error=fault
+    )
+    return response_object(response) | {"task_id": None}
+
+
 def fault_object(fault: Fault | None) -> dict[str, object] | None:
     """An error for programs, or None."""
     return asdict(fault) if fault else None
@@ -52,8 +103,8 @@ def task_object(task: Task) -> dict[str, object]:
         "agent": task.spec.agent,
         "goal": task.spec.goal,
         "session_id": task.spec.session_id,
-        "created_at": task.created_at.isoformat().replace("+00:00", "Z"),
-        "updated_at": task.status.updated_at.isoformat().replace("+00:00", "Z"),
+        "created_at": rfc3339(task.created_at),
+        "updated_at": rfc3339(task.status.updated_at),
         "steps": spent.steps,
         "usage": spent.usage.as_json(),
         "error": fault_object(task.status.error),
@@ -92,12 +143,12 @@ def explanation(response: AgentResponse) -> list[str]:
 
 def count(number: int, noun: str) -> str:
     """`1 turn`, `2 turns`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def short(text: str, width: int) -> str:
     """One line of at most `width` characters."""
-    line = " ".join(text.split())
+    line = " ".join(plain(text).split())
     return line if len(line) <= width else line[: max(0, width - 1)] + "…"
 
 
@@ -119,6 +170,11 @@ def table(rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()) -> li
         ]
         lines.append("  ".join(padded).rstrip())
     return lines
+
+
+def plain(text: str) -> str:
+    """The text without what would command a terminal: control characters become `�`."""
+    return _CONTROLS.sub("\ufffd", text)
 
 
 def cells(text: str) -> int:

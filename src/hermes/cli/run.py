@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
 
 import anyio
 
-from hermes.agents import response_of
-from hermes.app import Hermes, RunOptions
-from hermes.config import Settings, load_settings
+from hermes.agents import Launch, response_of
+from hermes.app import Agent, Hermes, RunOptions
+from hermes.config import Settings, absolute, load_settings
 from hermes.core import json
+from hermes.core.budget import Limits
 from hermes.core.request import AgentResponse
 from hermes.errors import ConfigError, InputError
 from hermes.telemetry import logs
 
 from . import exits, output
-from .find import find_task
-from .launch import Launch
+from .find import find_task, require_journal
 from .live import PlainScreen, Progress, Screen, Silent, TerminalScreen
-
-__all__ = ["Launch", "View", "resume", "run"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +40,11 @@ def run(
 ) -> exits.Exit:
     """Submit a task and carry it; returns the exit code."""
     variables = _variables(pairs)
-    text = sys.stdin.read() if goal == "-" else goal
+    text = _read_stdin() if goal == "-" else goal
     settings = _settings()
-    agent = launch.open(default_steps=settings.max_steps)
+    definition = launch.definition()
+    limits = launch.limits(definition.limits or Limits(max_steps=settings.max_steps))
+    agent = Agent.of(replace(definition, limits=limits))
     progress = Progress(_screen(view))
 
     async def work() -> AgentResponse:
@@ -63,6 +67,7 @@ def resume(task: str, flags: Launch, *, in_doubt: str | None, view: View) -> exi
     if in_doubt not in (None, "done", "again"):
         raise InputError(f"--in-doubt must be `done` or `again`, got {in_doubt!r}")
     settings = _settings()
+    require_journal(settings)
     progress = Progress(_screen(view))
 
     async def work() -> AgentResponse:
@@ -70,12 +75,15 @@ def resume(task: str, flags: Launch, *, in_doubt: str | None, view: View) -> exi
             found = await find_task(app.store, task)
             progress.task_id = found.task_id
             if found.state.is_terminal:
+                if not view.quiet:
+                    exits.tell(f"task {found.task_id} is settled; `hermes run` starts a new one")
                 return response_of(await app.store.events(found.task_id))
             launch = Launch.recorded(found.spec.launch).overridden_by(flags)
             return await app.resume(
                 found.task_id,
-                launch.open(default_steps=settings.max_steps),
+                Agent.of(launch.definition()),
                 decision=in_doubt,
+                limits=flags.limits(found.spec.limits),
                 options=RunOptions(stream=view.stream, observers=(progress,)),
             )
 
@@ -89,16 +97,53 @@ def _carry(
     view: View,
 ) -> exits.Exit:
     try:
-        response = anyio.run(work)
-    except KeyboardInterrupt:
+        with _stdout_kept_clean(), _told_on_signals(progress):
+            response = anyio.run(work)
+        code = exits.of_status(response.status)
+    except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
         if progress.task_id is None:
             raise
         response = anyio.run(_recorded, progress.task_id, settings)
+        code = exits.Exit.INTERRUPTED
     finally:
         progress.close()
     _print(response, progress.seconds, view)
-    return exits.of_status(response.status)
+    return code
+
+
+@contextmanager
+def _told_on_signals(progress: Progress) -> Generator[None]:
+    """Say how to go on when the process is told to end: its task is left as a crash leaves it."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+
+    def end(number: int, _: object) -> None:
+        if progress.task_id is not None:
+            exits.tell(f"stopped by {signal.Signals(number).name}; nothing is lost: ")
+            exits.tell(f"`hermes resume {progress.task_id}` goes on at the step where it broke")
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _stdout_kept_clean() -> Generator[None]:
+    """Send what tools and their subprocesses print to stderr: stdout is for the result."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 async def _recorded(task_id: str, settings: Settings) -> AgentResponse:
@@ -132,7 +177,15 @@ def _screen(view: View) -> Screen:
 def _settings() -> Settings:
     settings = load_settings().settings
     logs.configure(level=settings.log_level, style=settings.log_format)
-    return settings
+    # A tool may change the working directory; the journal stays where it is.
+    return settings.model_copy(update={"database_url": absolute(settings.database_url)})
+
+
+def _read_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise InputError(f"stdin is not UTF-8 (byte {exc.start})", hint="convert it") from exc
 
 
 def _variables(pairs: Sequence[str]) -> Mapping[str, object]:
@@ -146,8 +199,9 @@ def _variables(pairs: Sequence[str]) -> Mapping[str, object]:
 
 
 def _value(text: str) -> object:
-    """A JSON object, array, number, true, false or null as such; everything else is text."""
+    """JSON where that keeps every character (`12`, `true`, `[1]`), text otherwise (`1.10`)."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except json.CodecError:
         return text
+    return value if text[:1] in "{[" or json.dumps(value) == text else text

@@ -18,8 +18,8 @@ from hermes.store import TaskQuery
 from hermes.telemetry import as_jsonl
 from hermes.telemetry import trace as trace_of
 
-from . import output
-from .find import all_tasks, find_task
+from . import exits, output
+from .find import all_tasks, find_task, require_journal
 from .timeline import timeline
 
 _GOAL_WIDTH = 60
@@ -34,11 +34,7 @@ def tasks(
         states=[_state(name) for name in states], agent=agent, session_id=session, limit=limit
     )
 
-    async def read() -> list[Task]:
-        async with _app() as app:
-            return await app.store.tasks(query)
-
-    found = anyio.run(read)
+    found = _found(query)
     if json:
         output.print_json({"tasks": [output.task_object(task) for task in found]})
     elif not found:
@@ -47,11 +43,25 @@ def tasks(
         output.print_text("\n".join(output.table([_HEADER, *map(_row, found)], numbers=(3, 4))))
 
 
+def _found(query: TaskQuery) -> list[Task]:
+    try:
+        journal = _journal()
+    except NotFoundError as exc:
+        exits.tell(str(exc))
+        return []
+
+    async def read() -> list[Task]:
+        async with journal as app:
+            return await app.store.tasks(query)
+
+    return anyio.run(read)
+
+
 def show(wanted: str, *, json: bool) -> None:
     """Print what a task was and came to."""
 
     async def read() -> tuple[Task, list[Recorded]]:
-        async with _app() as app:
+        async with _journal() as app:
             task = await find_task(app.store, wanted)
             return task, await app.store.events(task.task_id)
 
@@ -63,33 +73,43 @@ def show(wanted: str, *, json: bool) -> None:
     output.print_text("\n".join(_explain(task, response)))
 
 
-def trace(wanted: str | None, *, session: str | None, style: str) -> None:
-    """Print the calls of a task, or of all tasks of a session."""
+def trace(wanted: str | None, *, session: str | None, format: str | None, json: bool) -> None:
+    """Print the calls of a task, or of all tasks of a session.
+
+    Args:
+        wanted: A task, or None for a session.
+        session: A session, or None for a task; as JSON its newest task is first, as in the list.
+        format: `timeline` (the default), `json`, or `jsonl` for the raw record in order of time.
+        json: The same as the format `json`.
+    """
+    style = format or ("json" if json else "timeline")
     if style not in _STYLES:
         hint = did_you_mean(style, _STYLES) or f"one of {', '.join(_STYLES)}"
         raise InputError(f"--format {style!r} is unknown; {hint}")
+    if json and style != "json":
+        raise InputError(f"--json and --format {style} exclude each other", hint="give one of them")
     if (wanted is None) == (session is None):
         raise InputError("give a TASK or --session ID", hint="`hermes tasks` lists both")
 
     async def read() -> list[list[Recorded]]:
-        async with _app() as app:
+        async with _journal() as app:
             if wanted is not None:
                 task = await find_task(app.store, wanted)
                 return [await app.store.events(task.task_id)]
             found = await all_tasks(app.store, TaskQuery(session_id=session))
             if not found:
                 raise NotFoundError(f"no task in session {session!r}")
-            return [await app.store.events(task.task_id) for task in reversed(found)]
+            return [await app.store.events(task.task_id) for task in found]
 
-    streams = anyio.run(read)
+    newest_first = anyio.run(read)
+    if style == "json":
+        output.print_json(_trace_object(newest_first, one=wanted is not None))
+        return
+    oldest_first = newest_first[::-1]
     if style == "jsonl":
-        for records in streams:
-            for line in as_jsonl(records):
-                output.print_text(line)
-    elif style == "json":
-        output.print_json(_trace_object(streams, one=wanted is not None))
+        output.print_json_lines(line for records in oldest_first for line in as_jsonl(records))
     else:
-        output.print_text("\n\n".join("\n".join(_timeline(records)) for records in streams))
+        output.print_text("\n\n".join("\n".join(_timeline(records)) for records in oldest_first))
 
 
 def _trace_object(streams: Sequence[Sequence[Recorded]], *, one: bool) -> dict[str, object]:
@@ -163,5 +183,12 @@ def _state(name: str) -> TaskState:
         raise InputError(f"--status {name!r} is unknown; {hint}") from exc
 
 
-def _app() -> Hermes:
-    return Hermes(settings=load_settings().settings)
+def _journal() -> Hermes:
+    """The application to read from; reading makes no journal.
+
+    Raises:
+        NotFoundError: There is none.
+    """
+    settings = load_settings().settings
+    require_journal(settings)
+    return Hermes(settings=settings)

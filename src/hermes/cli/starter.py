@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib import resources
 from pathlib import Path
 
@@ -19,7 +20,7 @@ _FILES = {
 }
 
 
-def init(folder: Path) -> None:
+def init(folder: Path, *, json: bool) -> None:
     """Write the starter's files; a file that is there already stops it before anything is written.
 
     Raises:
@@ -39,9 +40,12 @@ def init(folder: Path) -> None:
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as exc:
         raise ConfigError(f"{folder} cannot be written: {exc.strerror}") from exc
+    if json:
+        output.print_json({"folder": str(folder), "files": list(_FILES.values())})
+        return
     output.print_text(
         f"wrote {', '.join(_FILES.values())} in {folder}\n\n"
-        f"  cd {folder}\n"
+        f"  cd {shlex.quote(str(folder))}\n"
         '  hermes run "What is the weather in Beijing?" --agent agent.toml\n'
         "  python -m pytest\n\n"
         "agent.toml says how to switch from the playbook to a model."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hermes.core.request import TraceEntry
 
-from .output import cells, short, table
+from .output import cells, count, short, table
 
 _NAME_WIDTH = 28
 _BAR_WIDTH = 32
@@ -32,8 +32,8 @@ def timeline(entries: Sequence[TraceEntry]) -> list[str]:
     tokens = sum(entry.tokens_used for entry in entries)
     models = sum(entry.type == "llm" for entry in entries)
     lines.append(
-        f"{models} model calls, {len(entries) - models} tool calls, {tokens:,} tokens, "
-        f"{_time(end_ms)}"
+        f"{count(models, 'model call')}, {count(len(entries) - models, 'tool call')}, "
+        f"{count(tokens, 'token')}, {_time(end_ms)}"
     )
     return lines
 

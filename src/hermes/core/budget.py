@@ -27,8 +27,13 @@ class Limits:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            bound = getattr(self, item.name)
-            if bound is not None and bound <= 0:
+            bound: object = getattr(self, item.name)
+            if bound is None:
+                continue
+            wanted = (int, float) if item.name == "max_seconds" else int
+            if isinstance(bound, bool) or not isinstance(bound, wanted):
+                raise ValueError(f"{item.name} must be a number, got {bound!r}")
+            if not bound > 0:
                 raise ValueError(f"{item.name} must be above 0, got {bound}")
 
 
@@ -52,23 +57,30 @@ class Excess:
     spent: float
 
     def __str__(self) -> str:
-        return f"{self.limit} {self.allowed:g} is used up ({self.spent:g} spent)"
+        return f"{self.limit} = {self.allowed:g} is reached ({self.spent:g} spent)"
 
 
-def excess_before_turn(limits: Limits, spent: Spent, *, seconds: float) -> Excess | None:
+def excess_before_model_call(
+    limits: Limits, spent: Spent, *, is_repair: bool = False
+) -> Excess | None:
     """The first bound that forbids another model call, or None.
 
     Args:
         limits: The task's bounds.
         spent: What the journal says was used.
-        seconds: Time at work until now.
+        is_repair: The call sends a reply back within its step, so it is no further step.
     """
     return (
-        _reached("max_steps", limits.max_steps, spent.steps)
+        (None if is_repair else _reached("max_steps", limits.max_steps, spent.steps))
         or _reached("max_model_calls", limits.max_model_calls, spent.model_calls)
         or _reached("max_tokens", limits.max_tokens, spent.usage.total_tokens)
-        or _reached("max_seconds", limits.max_seconds, seconds)
+        or excess_of_time(limits, spent)
     )
+
+
+def excess_of_time(limits: Limits, spent: Spent) -> Excess | None:
+    """The bound on time, if it is reached."""
+    return _reached("max_seconds", limits.max_seconds, round(spent.seconds, 3))
 
 
 def excess_before_calls(limits: Limits, spent: Spent, *, calls: int) -> Excess | None:

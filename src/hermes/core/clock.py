@@ -39,3 +39,8 @@ def to_micros(at: datetime) -> int:
 def from_micros(micros: int) -> datetime:
     """The instant that `to_micros` wrote."""
     return EPOCH + timedelta(microseconds=micros)
+
+
+def rfc3339(at: datetime) -> str:
+    """An aware instant as RFC 3339 in UTC, ending in `Z`."""
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

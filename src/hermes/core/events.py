@@ -16,6 +16,7 @@ from hermes.core.chat import ToolCall, Usage
 from hermes.core.effects import Effect
 
 SCHEMA_VERSION = 1
+"""Grows with every change of form. A default is part of the form: it is left out when stored."""
 
 Outcome = Literal["succeeded", "failed", "partial", "cancelled"]
 CallStatus = Literal["ok", "error", "timeout", "in_doubt", "refused"]
@@ -180,7 +181,7 @@ class ToolReturned:
 
     Attributes:
         blob: SHA-256 of the full result when `content` is a head and tail of it.
-        size: Characters of the full result.
+        size_chars: Characters of the full result.
     """
 
     type: ClassVar[Literal["tool.returned"]] = "tool.returned"
@@ -188,7 +189,7 @@ class ToolReturned:
     call_id: str
     name: str
     content: str
-    size: int
+    size_chars: int
     blob: str | None = None
     duration_s: float = 0.0
 
@@ -254,7 +255,7 @@ class ArtifactSaved:
     path: str
     name: str
     sha256: str
-    size: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from uuid_utils import compat
 
@@ -30,11 +30,6 @@ def message_id(new: NewUUID = uuid7) -> str:
 def trace_id(new: NewUUID = uuid7) -> str:
     """A new W3C trace id: 32 lower-case hex digits, not all zero."""
     return new().hex
-
-
-def child_task_id(parent: str, path: str) -> str:
-    """The id of the child that the step at `path` of a task submits, the same at each repeat."""
-    return f"task_{uuid5(UUID(parent.removeprefix('task_')), path)}"
 
 
 def call_id(path: str, position: int) -> str:

@@ -50,7 +50,7 @@ def loads(text: str | bytes) -> object:
     """
     try:
         value: object = from_json(text, allow_inf_nan=False)
-    except ValueError as exc:
+    except (ValueError, TypeError) as exc:  # TypeError: a lone surrogate
         raise CodecError(f"not JSON: {exc}") from exc
     if not is_finite(value):
         raise CodecError("not JSON: it holds a number too large for a float, such as 1e999")

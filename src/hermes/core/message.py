@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, cast
 
+from hermes.core.clock import rfc3339
 from hermes.core.json import as_object
 from hermes.errors import CodecError
 
@@ -69,7 +70,7 @@ class Message:
             value = getattr(self, name)
             if name not in _REQUIRED and (value is None or value == {} or value == 0):
                 continue
-            wire[name] = _to_rfc3339(value) if isinstance(value, datetime) else value
+            wire[name] = rfc3339(value) if isinstance(value, datetime) else value
         return wire
 
     @classmethod
@@ -95,10 +96,6 @@ class Message:
 
 
 _FIELDS = tuple(item.name for item in fields(Message) if item.name != "extra")
-
-
-def _to_rfc3339(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _read(name: str, value: object) -> object:

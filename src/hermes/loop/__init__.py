@@ -1,14 +1,13 @@
 """The loop: turns of a model and its tools, every step in the journal."""
 
 from .doubt import Decision, calls_in_doubt, decide
-from .journal import Journal, Observer
+from .journal import Journal, Observer, tell
 from .prompts import system_prompt
 from .run import Run
-from .setup import RESULT_LIMIT_CHARS, RunSetup
+from .setup import RunSetup
 from .state import RunState
 
 __all__ = [
-    "RESULT_LIMIT_CHARS",
     "Decision",
     "Journal",
     "Observer",
@@ -18,4 +17,5 @@ __all__ = [
     "calls_in_doubt",
     "decide",
     "system_prompt",
+    "tell",
 ]

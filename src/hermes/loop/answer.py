@@ -40,7 +40,7 @@ def judge(setup: RunSetup, state: RunState, reply: ModelReplied) -> End | SendBa
     if not text:
         if state.repairs < _MAX_EMPTY:
             return SendBack(text=prompts.EMPTY_REPLY)
-        return _stopped(state, "no_answer", "the model ended without an answer, twice")
+        return _stopped(state, "no_answer", "the model ended without an answer")
     if reply.finish_reason == "length":
         fault = Fault(
             code="length",

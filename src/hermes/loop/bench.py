@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, MutableMapping
+from copy import deepcopy
 
 from hermes.core.clock import Clock
 from hermes.core.codec import sha256
@@ -21,7 +22,7 @@ class Variables(MutableMapping[str, object]):
     """The task's variable pool as one call sees it: reads through, keeps its own writes apart.
 
     The writes reach the pool, and the journal, together with the call's result; a call that fails
-    changes nothing.
+    changes nothing. A list or object is read as a copy: set it to keep a change.
     """
 
     def __init__(self, shared: MutableMapping[str, object]) -> None:
@@ -29,7 +30,9 @@ class Variables(MutableMapping[str, object]):
         self.written: dict[str, object] = {}
 
     def __getitem__(self, name: str) -> object:
-        return self.written[name] if name in self.written else self._shared[name]
+        value = self.written[name] if name in self.written else self._shared[name]
+        # A copy: a list changed in place would change the pool behind the journal's back.
+        return deepcopy(value)
 
     def __setitem__(self, name: str, value: object) -> None:
         self.written[name] = normalise(value)
@@ -89,7 +92,7 @@ class Bench:
         for name, raw in self._artifacts:
             blob = self._journal.keep(raw)
             self._journal.note(
-                ArtifactSaved(path=self._path, name=name, sha256=blob, size=len(raw))
+                ArtifactSaved(path=self._path, name=name, sha256=blob, size_bytes=len(raw))
             )
         for name, value in self.variables.written.items():
             self._journal.note(VariableSet(name=name, value=value, path=self._path))

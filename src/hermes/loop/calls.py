@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from hermes.core.budget import Excess, excess_before_calls
+from hermes.core import json
+from hermes.core.budget import Excess, excess_before_calls, excess_of_time
 from hermes.core.clock import Clock
 from hermes.core.effects import may_overlap, may_repeat
 from hermes.core.events import (
@@ -23,7 +24,15 @@ from hermes.core.events import (
 from hermes.errors import DriftError
 from hermes.store import TaskReader
 from hermes.telemetry import logs
-from hermes.tools import Prepared, TaskSnapshot, ToolContext, ToolResult, prepare, run
+from hermes.tools import (
+    Prepared,
+    TaskSnapshot,
+    ToolContext,
+    ToolResult,
+    failed_result,
+    prepare,
+    run,
+)
 
 from .bench import Bench
 from .journal import Journal
@@ -57,13 +66,11 @@ class Calls:
         self._setup, self._journal = setup, journal
         self._reader, self._clock = reader, clock
 
-    async def run_open(self, *, remaining_s: float | None) -> Excess | None:
+    async def run_open(self) -> Excess | None:
         """Bring every open call of the turn to an outcome.
 
-        Stops early, leaving the task WAITING in the journal, when a call is in doubt.
-
-        Args:
-            remaining_s: Time the task has left; no call gets more.
+        Stops early, leaving the task WAITING in the journal, when a call is in doubt. No call
+        gets more time than the task has left.
 
         Returns:
             The bound that forbade a call, if one did; the calls beyond it were refused.
@@ -73,9 +80,28 @@ class Calls:
         """
         ready, excess = self._admit(self._prepare(self._journal.state.open_calls))
         for wave in _waves(ready):
-            if not await self._run_wave(wave, remaining_s):
+            late = excess_of_time(self._setup.limits, self._journal.spent)
+            if late is not None and not self._is_doubtful(wave):
+                excess = late
+                self._refuse(wave, late)
+            elif not await self._run_wave(wave):
                 return None
         return excess
+
+    def _is_doubtful(self, wave: Sequence[_Ready]) -> bool:
+        """Whether a call of the wave broke off and must be put before a person, late or not."""
+        state = self._journal.state
+        return any(
+            item.path in state.started
+            and item.path not in state.cleared
+            and not may_repeat(state.started[item.path].effect)
+            for item in wave
+        )
+
+    def _refuse(self, calls: Sequence[_Ready], excess: Excess) -> None:
+        for item in calls:
+            fault = Fault(code="budget", message=f"not run: {excess}")
+            self._record(item.open, failed_result("refused", fault))
 
     def _prepare(self, calls: Sequence[OpenCall]) -> list[_Ready]:
         reply = self._journal.state.reply
@@ -87,7 +113,9 @@ class Calls:
                 ready.append(_Ready(open=item, prepared=prepared))
             elif item.path in self._journal.state.started:
                 then = self._journal.state.started[item.path]
-                raise DriftError(item.path, then=f"{then.name} was begun", now=prepared.content)
+                raise DriftError(
+                    item.path, then=f"{then.name} {_then(then, item)}", now=prepared.content
+                )
             else:
                 self._record(item, prepared)
         return ready
@@ -100,38 +128,33 @@ class Calls:
         if excess is None:
             return ready, None
         allowed = max(0, int(excess.allowed) - spent.tool_calls)
-        for item in fresh[allowed:]:
-            fault = Fault(code="budget", message=f"not run: {excess}")
-            self._record(
-                item.open,
-                ToolResult(status="refused", error=fault, content=f"refused: {fault.message}"),
-            )
+        self._refuse(fresh[allowed:], excess)
         beyond = {item.path for item in fresh[allowed:]}
         return [item for item in ready if item.path not in beyond], excess
 
-    async def _run_wave(self, wave: Sequence[_Ready], remaining_s: float | None) -> bool:
+    async def _run_wave(self, wave: Sequence[_Ready]) -> bool:
         for item in wave:
             if not self._begin(item):
                 await self._journal.finish()
                 return False
         await self._journal.commit()
         if len(wave) == 1:
-            await self._run_call(wave[0], remaining_s)
+            await self._run_call(wave[0])
         else:
-            await self._run_beside(wave, remaining_s)
+            await self._run_beside(wave)
         if self._journal.state.in_doubt:
             await self._journal.finish()
             return False
         return True
 
-    async def _run_beside(self, wave: Sequence[_Ready], remaining_s: float | None) -> None:
+    async def _run_beside(self, wave: Sequence[_Ready]) -> None:
         running = len(wave)
         faults: list[Exception] = []
 
         async def one(item: _Ready) -> None:
             nonlocal running
             try:
-                await self._run_call(item, remaining_s)
+                await self._run_call(item)
                 running -= 1
                 if running:
                     await self._journal.commit()
@@ -150,26 +173,26 @@ class Calls:
         prepared, state = item.prepared, self._journal.state
         begun = state.started.get(item.path)
         if begun is None:
-            self._journal.note(_intent(item, self._timeout_s(prepared, None)))
+            self._journal.note(_intent(item))
             return True
         if begun.fingerprint != prepared.fingerprint:
             raise DriftError(
                 item.path,
-                then=f"{begun.name} with fingerprint {begun.fingerprint}",
-                now=f"{prepared.tool.name} with fingerprint {prepared.fingerprint}",
+                then=f"{begun.name} {_then(begun, item.open)}",
+                now=f"{prepared.tool.name} {json.dumps(prepared.arguments)}",
             )
         if item.path in state.cleared:
             # A new intent: the decision holds for one more try, not for every crash to come.
-            self._journal.note(_intent(item, self._timeout_s(prepared, None)))
+            self._journal.note(_intent(item))
             return True
         if may_repeat(begun.effect) and may_repeat(prepared.tool.effect):
             return True
         self._doubt(item.open, "the process ended while the call was running")
         return False
 
-    async def _run_call(self, item: _Ready, remaining_s: float | None) -> None:
+    async def _run_call(self, item: _Ready) -> None:
         prepared = item.prepared
-        timeout_s = self._timeout_s(prepared, remaining_s)
+        timeout_s = self._timeout_s(prepared.tool.timeout_s)
         if timeout_s != prepared.tool.timeout_s:
             prepared = replace(prepared, tool=replace(prepared.tool, timeout_s=timeout_s))
         bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
@@ -187,11 +210,12 @@ class Calls:
         logs.tool_ended(_LOG, task, item.path, name, result.status, result.size, result.duration_s)
         self._record(item.open, result, bench)
 
-    def _timeout_s(self, prepared: Prepared, remaining_s: float | None) -> float | None:
-        own = prepared.tool.timeout_s
-        if remaining_s is None:
-            return own
-        return remaining_s if own is None else min(own, remaining_s)
+    def _timeout_s(self, own_s: float | None) -> float | None:
+        allowed = self._setup.limits.max_seconds
+        if allowed is None:
+            return own_s
+        left_s = max(0.0, allowed - self._journal.spent.seconds)
+        return left_s if own_s is None else min(own_s, left_s)
 
     def _context(self, item: _Ready, bench: Bench) -> ToolContext:
         task, state = self._journal.task, self._journal.state
@@ -224,7 +248,7 @@ class Calls:
                         call_id=call.id,
                         name=call.name,
                         content=result.content,
-                        size=result.size,
+                        size_chars=result.size,
                         blob=self._journal.keep(result.full) if result.full else None,
                         duration_s=round(result.duration_s, 4),
                     )
@@ -255,7 +279,12 @@ class Calls:
         self._journal.note(TaskWaiting(pending=(pending,)))
 
 
-def _intent(item: _Ready, timeout_s: float | None) -> ToolStarted:
+def _then(begun: ToolStarted, item: OpenCall) -> str:
+    """The arguments that a call was begun with."""
+    return item.call.arguments if begun.arguments is None else json.dumps(begun.arguments)
+
+
+def _intent(item: _Ready) -> ToolStarted:
     prepared = item.prepared
     return ToolStarted(
         path=item.path,
@@ -263,7 +292,7 @@ def _intent(item: _Ready, timeout_s: float | None) -> ToolStarted:
         name=prepared.tool.name,
         effect=prepared.tool.effect,
         fingerprint=prepared.fingerprint,
-        timeout_s=timeout_s,
+        timeout_s=prepared.tool.timeout_s,
         arguments=prepared.arguments if prepared.repairs else None,
         repairs=tuple(str(repair) for repair in prepared.repairs),
     )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import anyio
 
+from hermes.core.budget import Spent
 from hermes.core.clock import Clock
 from hermes.core.codec import sha256
 from hermes.core.events import MessageHandled, Recorded, TaskEvent
 from hermes.core.ids import NewUUID
-from hermes.core.message import Message
-from hermes.core.task import Task, apply
+from hermes.core.task import Task, TaskState, apply
 from hermes.store import Lease, TaskWriter
 
 from .state import RunState
 
+_LOG = logging.getLogger("hermes.run")
+
 
 class Observer(Protocol):
-    """Watches a run; must return at once and must not raise."""
+    """Watches a run; must return at once. What it raises is logged and changes nothing."""
 
     def recorded(self, record: Recorded) -> None:
         """An event is durable."""
@@ -32,6 +36,15 @@ class Observer(Protocol):
     def progress(self, path: str, text: str) -> None:
         """A running tool says what it does."""
         ...
+
+
+def tell(observers: Sequence[Observer], word: Callable[[Observer], None]) -> None:
+    """Say something to each observer; one that fails is logged and passed over."""
+    for observer in observers:
+        try:
+            word(observer)
+        except Exception:  # who watches must not stop what is watched
+            _LOG.exception("an observer failed: %r", observer)
 
 
 class Journal:
@@ -64,6 +77,15 @@ class Journal:
     @property
     def lease(self) -> Lease:
         return self._lease
+
+    @property
+    def spent(self) -> Spent:
+        """What the task has used until this moment, the time since the last event included."""
+        status = self.task.status
+        if status.state != TaskState.PROCESSING:
+            return status.spent
+        since = (self._clock.now() - status.updated_at).total_seconds()
+        return replace(status.spent, seconds=status.spent.seconds + max(0.0, since))
 
     def note(self, event: TaskEvent) -> None:
         """Number an event and fold it; the next commit writes it.
@@ -106,27 +128,25 @@ class Journal:
                 await self._store.append(self._lease, records, blobs=blobs)
                 self._tell(records)
 
-    async def finish(self, messages: Sequence[Message] = ()) -> None:
+    async def finish(self) -> None:
         """Write what was noted and end the message that the lease is for."""
         with anyio.CancelScope(shield=True):
-            await self._finish(messages)
+            await self._finish()
 
-    async def _finish(self, messages: Sequence[Message]) -> None:
+    async def _finish(self) -> None:
         async with self._lock:
             self.note(MessageHandled(message_id=self._lease.message.message_id))
             records, blobs = self._take()
-            await self._store.finish(self._lease, records, messages=messages, blobs=blobs)
+            await self._store.finish(self._lease, records, blobs=blobs)
             self._tell(records)
 
     def delta(self, text: str, *, reasoning: bool = False) -> None:
         """Pass a piece of a streamed reply on to the observers; it is not recorded."""
-        for observer in self._observers:
-            observer.delta(text, reasoning=reasoning)
+        tell(self._observers, lambda observer: observer.delta(text, reasoning=reasoning))
 
     def progress(self, path: str, text: str) -> None:
         """Pass a tool's words on to the observers."""
-        for observer in self._observers:
-            observer.progress(path, text)
+        tell(self._observers, lambda observer: observer.progress(path, text))
 
     def _take(self) -> tuple[list[Recorded], Mapping[str, bytes]]:
         records, blobs = self._noted, self._blobs
@@ -134,6 +154,5 @@ class Journal:
         return records, blobs
 
     def _tell(self, records: Sequence[Recorded]) -> None:
-        for observer in self._observers:
-            for record in records:
-                observer.recorded(record)
+        for record in records:
+            tell(self._observers, lambda observer, record=record: observer.recorded(record))

@@ -25,20 +25,31 @@ EMPTY_REPLY = (
 
 
 _VARIABLE_CHARS = 500
+_STRUCTURED = "The final answer is one JSON object, without any prose, that fits this JSON Schema:"
 
 
-def system_prompt(*, role: str, instructions: str, variables: Mapping[str, object]) -> str:
+def system_prompt(
+    *,
+    role: str,
+    instructions: str,
+    variables: Mapping[str, object],
+    output_schema: Mapping[str, object] | None = None,
+) -> str:
     """The system message of an agent.
 
     Args:
         role: Who it is, in a few words.
         instructions: What it is to do.
         variables: What the task was started with; a long value is shown by its beginning.
+        output_schema: JSON Schema that the final answer has to fit.
     """
     parts = [role.strip() and f"You are {role.strip()}.", instructions.strip(), RULES]
     if variables:
         lines = [f"- {name} = {_shown(value)}" for name, value in variables.items()]
         parts.append("\n".join(["Variables of this task:", *lines]))
+    if output_schema is not None:
+        schema = json.dumps(output_schema)
+        parts.append(f"{_STRUCTURED}\n{schema}")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -6,7 +6,7 @@ import logging
 
 import anyio
 
-from hermes.core.budget import Excess, excess_before_turn
+from hermes.core.budget import Excess, excess_before_model_call
 from hermes.core.chat import ChatMessage, UserMessage
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
@@ -67,7 +67,7 @@ class Run:
     async def _step(self) -> None:
         state = self._journal.state
         if state.open_calls:
-            excess = await self._calls.run_open(remaining_s=self._remaining_s())
+            excess = await self._calls.run_open()
             if excess is not None:
                 await self._stop(excess)
         elif state.reply is not None and state.intent is None:
@@ -80,16 +80,18 @@ class Run:
             await self._turn()
 
     async def _turn(self, repair: str = "") -> None:
-        spent = self._journal.task.status.spent
         intent = self._journal.state.intent
         if intent is None:
-            excess = excess_before_turn(self._setup.limits, spent, seconds=spent.seconds)
-            if excess is not None and not (repair and excess.limit == "max_steps"):
+            excess = excess_before_model_call(
+                self._setup.limits, self._journal.spent, is_repair=bool(repair)
+            )
+            if excess is not None:
                 await self._stop(excess)
                 return
             intent = self._intent(repair)
             self._journal.note(intent)
-            await self._journal.commit()
+        # Also where the intent is from before a crash: nothing is asked without the lease.
+        await self._journal.commit()
         await self._ask(intent)
 
     def _intent(self, repair: str) -> ModelRequested:
@@ -175,9 +177,9 @@ class Run:
         self._journal.note(
             ModelFailed(path=intent.path, error=fault, duration_s=round(duration_s, 4))
         )
-        spent = self._journal.task.status.spent.seconds
         allowed = self._setup.limits.max_seconds or 0.0
-        await self._stop(Excess(limit="max_seconds", allowed=allowed, spent=round(spent, 3)))
+        spent = round(self._journal.spent.seconds, 3)
+        await self._stop(Excess(limit="max_seconds", allowed=allowed, spent=spent))
 
     async def _stop(self, excess: Excess) -> None:
         self._journal.note(
@@ -199,7 +201,7 @@ class Run:
         allowed = self._setup.limits.max_seconds
         if allowed is None:
             return None
-        return max(0.001, allowed - self._journal.task.status.spent.seconds)
+        return max(0.0, allowed - self._journal.spent.seconds)
 
     async def _cancelled(self) -> None:
         """Record that the run was stopped from outside; an unsafe call under way stays in doubt."""
@@ -208,6 +210,14 @@ class Run:
         for begun in list(self._journal.state.started.values()):
             self._journal.note(_stopped_call(begun))
         fault = Fault(code="cancelled", message="the run was cancelled")
+        doubtful = [begun.name for begun in self._journal.state.started.values()]
+        if doubtful:
+            fault = Fault(
+                code="cancelled",
+                message=f"the run was cancelled while {', '.join(doubtful)} was running: "
+                "whether it took place is unknown",
+                hint="look whether it did before you start the task again",
+            )
         known = self._journal.state.so_far() or None
         await self._settle(End(outcome="cancelled", output=known, error=fault))
 

@@ -10,9 +10,7 @@ from hermes.core.budget import Limits
 from hermes.core.chat import ChatMessage
 from hermes.core.request import AgentRequest
 from hermes.models import Model
-from hermes.tools import ToolRegistry
-
-RESULT_LIMIT_CHARS = 16_000
+from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +26,6 @@ class RunSetup:
         result_limit_chars: A tool result above this is cut to head, tail and a handle.
     """
 
-    agent: str
     model: Model
     registry: ToolRegistry
     opening: tuple[ChatMessage, ...]
@@ -37,7 +34,7 @@ class RunSetup:
     output_schema: Mapping[str, object] | None = None
     required_tools: tuple[str, ...] = ()
     stream: bool = False
-    result_limit_chars: int = RESULT_LIMIT_CHARS
+    result_limit_chars: int = DEFAULT_LIMIT_CHARS
     prompt_digest: str = field(init=False)
     limits_table: Mapping[str, object] = field(init=False)
 

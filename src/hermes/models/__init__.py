@@ -13,7 +13,7 @@ from hermes.models.base import (
     StreamPart,
     TextDelta,
 )
-from hermes.models.http import new_client
+from hermes.models.http import ClientPool, new_client
 from hermes.models.openai import OpenAIModel
 from hermes.models.spec import open_model
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CallDelta",
+    "ClientPool",
     "Model",
     "ModelReply",
     "ModelRequest",

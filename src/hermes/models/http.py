@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
@@ -18,7 +18,7 @@ from contextlib import (
 )
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
@@ -79,6 +79,8 @@ def endpoint(base_url: str, *, suffix: str, default_prefix: str) -> Endpoint:
             f"API_BASE must begin with http:// or https://, its scheme is {given.scheme!r}",
             hint="write http://HOST:PORT/v1",
         )
+    if given.port is not None and not 0 < given.port < 65536:
+        raise ConfigError(f"API_BASE has port {given.port}", hint="a port is 1 to 65535")
     path = given.path.rstrip("/")
     if not path.endswith(suffix):
         path = (path or default_prefix) + suffix
@@ -124,37 +126,46 @@ def _trusted() -> ssl.SSLContext:
 
 
 class ClientPool:
-    """Clients that share the load, so that none has many connections.
+    """Clients that share the load of an application, so that none has many connections.
 
-    A pool looks at each of its connections twice a request; at 50 requests side by side that would
-    cost more than the requests themselves. Clients in front are used first: their connections stay
-    warm, and one alone serves up to `PER_CLIENT` requests at a time.
+    A client looks at each of its connections twice a request; at 50 requests side by side that
+    would cost more than the requests themselves. Clients in front are used first: their
+    connections stay warm, and one alone serves up to `PER_CLIENT` requests at a time.
+
+    Args:
+        timeout_s: As for `new_client`.
     """
 
-    def __init__(self, make: Callable[[], httpx2.AsyncClient]) -> None:
-        self._make = make
-        self._clients: list[httpx2.AsyncClient] = []
-        self._busy: list[int] = []
+    def __init__(self, *, timeout_s: float = 120.0) -> None:
+        self._timeout_s = timeout_s
+        self._slots: list[_Slot] = []
 
     @contextmanager
-    def lend(self) -> Generator[httpx2.AsyncClient]:
-        """A client for one request."""
-        place = next((n for n, busy in enumerate(self._busy) if busy < PER_CLIENT), None)
-        if place is None:
-            place = len(self._clients)
-            self._clients.append(self._make())
-            self._busy.append(0)
-        self._busy[place] += 1
+    def lend(self, *, tls: bool) -> Generator[httpx2.AsyncClient]:
+        """A client for one request; `tls` for one that can reach https servers."""
+        free = (slot for slot in self._slots if slot.tls == tls and slot.busy < PER_CLIENT)
+        slot = next(free, None)
+        if slot is None:
+            slot = _Slot(client=new_client(timeout_s=self._timeout_s, tls=tls), tls=tls)
+            self._slots.append(slot)
+        slot.busy += 1
         try:
-            yield self._clients[place]
+            yield slot.client
         finally:
-            self._busy[place] -= 1
+            slot.busy -= 1
 
     async def aclose(self) -> None:
         """Close all of them."""
-        clients, self._clients, self._busy = self._clients, [], []
-        for client in clients:
-            await client.aclose()
+        slots, self._slots = self._slots, []
+        for slot in slots:
+            await slot.client.aclose()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Slot:
+    client: httpx2.AsyncClient
+    tls: bool
+    busy: int = 0
 
 
 class Connection:
@@ -165,7 +176,8 @@ class Connection:
         model: The model's name, for messages.
         headers: Sent with each request.
         secrets: Texts to take out of whatever a server says, such as the key.
-        client: A pool that belongs to somebody else; without one, one is made on first use.
+        client: A client or pool that belongs to somebody else; without one, a pool is made on
+            first use.
         timeout_s: Longest silence of the server, in seconds.
         clock: For a `Retry-After` that is a date.
     """
@@ -177,7 +189,7 @@ class Connection:
         model: str,
         headers: Mapping[str, str],
         secrets: tuple[str, ...] = (),
-        client: httpx2.AsyncClient | None = None,
+        client: httpx2.AsyncClient | ClientPool | None = None,
         timeout_s: float = 120.0,
         clock: Clock | None = None,
     ) -> None:
@@ -193,6 +205,7 @@ class Connection:
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
         self._url = httpx2.URL(endpoint.url)
+        self._is_https = self._url.scheme == "https"
         self._headers = [
             (name.encode("ascii"), value.encode("ascii"))
             for name, value in {"host": endpoint.host, **headers}.items()
@@ -263,15 +276,16 @@ class Connection:
             await pool.aclose()
 
     def _client(self) -> AbstractContextManager[httpx2.AsyncClient]:
+        if isinstance(self._lent, ClientPool):
+            return self._lent.lend(tls=self._is_https)
         if self._lent is not None:
             return nullcontext(self._lent)
         # Connections belong to the event loop they were opened in; a script that calls `run_sync`
         # twice has two.
         loop = asyncio.get_running_loop()
         if self._own is None or self._own[0] is not loop:
-            make = partial(new_client, timeout_s=self._timeout_s, tls=self._url.scheme == "https")
-            self._own = loop, ClientPool(make)
-        return self._own[1].lend()
+            self._own = loop, ClientPool(timeout_s=self._timeout_s)
+        return self._own[1].lend(tls=self._is_https)
 
     def _request(self, body: bytes) -> httpx2.Request:
         import httpx2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hermes.core.clock import Clock
 from hermes.errors import ConfigError
 from hermes.models.base import ModelReply, ModelRequest, StreamPart
-from hermes.models.http import Connection, endpoint
+from hermes.models.http import ClientPool, Connection, endpoint
 from hermes.models.openai_request import BodyBuilder
 from hermes.models.openai_stream import StreamReader, read_whole
 
@@ -39,7 +39,7 @@ class OpenAIModel:
         *,
         base_url: str,
         api_key: str | None = None,
-        client: httpx2.AsyncClient | None = None,
+        client: httpx2.AsyncClient | ClientPool | None = None,
         timeout_s: float = 120.0,
         clock: Clock | None = None,
     ) -> None:

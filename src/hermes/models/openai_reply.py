@@ -45,6 +45,8 @@ BROKEN_OFF = frozenset(
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 
+_MAX_TOKENS = 10**9
+
 
 class ReplyReader:
     """Puts one reply together.
@@ -246,7 +248,7 @@ def _text_of(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    """A token figure; 0 for anything that is none."""
+    """A token figure; 0 for anything that is none, or that no model can have read."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return max(int(value), 0)
+        return int(value) if 0 <= value <= _MAX_TOKENS else 0
     return 0

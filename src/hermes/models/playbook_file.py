@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
 from hermes.core import json
+from hermes.core.problems import did_you_mean
+from hermes.core.tables import read_table
 from hermes.errors import ConfigError
 from hermes.models.templates import Expression, TemplateFault, TextTemplate, expression, template
 
@@ -138,43 +138,8 @@ def load_playbook(path: str | Path) -> Playbook:
         raise ConfigError(f"cannot read playbook {str(path)!r}: {exc.strerror}") from exc
     if len(raw) > _MAX_FILE_BYTES:
         raise ConfigError(f"playbook {str(path)!r} is over {_MAX_FILE_BYTES // 2**20} MiB")
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise ConfigError(
-            f"playbook {str(path)!r} is not UTF-8 at byte {exc.start}", hint="save it as UTF-8"
-        ) from exc
-    document = _parse(text, path)
+    document = read_table(raw, name=str(path))
     return _read_playbook(document, _Place(file=str(path)), name=path.stem)
-
-
-def _parse(text: str, path: Path) -> object:
-    match path.suffix:
-        case ".toml":
-            try:
-                return tomllib.loads(text)
-            except tomllib.TOMLDecodeError as exc:
-                raise ConfigError(f"{path}: not TOML: {exc}") from exc
-        case ".yaml" | ".yml":
-            return _parse_yaml(text, path)
-        case other:
-            raise ConfigError(
-                f"playbook {str(path)!r} has suffix {other!r}", hint="name it .yaml or .toml"
-            )
-
-
-def _parse_yaml(text: str, path: Path) -> object:
-    import yaml
-
-    try:
-        return cast("object", yaml.safe_load(text))
-    except yaml.MarkedYAMLError as exc:
-        mark = exc.problem_mark
-        where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError(f"{path}{where}: not YAML: {exc.problem}") from exc
-    # ValueError: YAML reads 2026-13-01 as a date.
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise ConfigError(f"{path}: not YAML: {exc}") from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,7 +306,7 @@ def _expression(value: object, place: _Place, known: Collection[str]) -> Express
 def _check_names(names: Iterable[str], place: _Place, known: Collection[str]) -> None:
     for name in sorted(names):
         if name not in known:
-            hint = _similar(name, known) or f"known here are {', '.join(sorted(known))}"
+            hint = did_you_mean(name, known) or f"known here are {', '.join(sorted(known))}"
             raise place.fault(f"`{name}` is not defined", hint=hint)
 
 
@@ -362,7 +327,7 @@ def _object(
         raise place.fault(f"must be a mapping with names, got {value!r:.60}")
     for key in found:
         if allowed is not None and key not in allowed:
-            hint = _similar(key, allowed) or f"allowed are {', '.join(sorted(allowed))}"
+            hint = did_you_mean(key, allowed) or f"allowed are {', '.join(sorted(allowed))}"
             raise place.at(key).fault("unknown key", hint=hint)
     return found
 
@@ -379,8 +344,3 @@ def _text(value: object, place: _Place) -> str:
     if not isinstance(value, str) or not value.strip():
         raise place.fault(f"must be a text, got {value!r:.60}", hint="put it in quotes")
     return value
-
-
-def _similar(name: str, known: Iterable[str]) -> str:
-    found = get_close_matches(name, list(known), n=1)
-    return f"did you mean `{found[0]}`?" if found else ""

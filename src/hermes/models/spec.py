@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermes.errors import ConfigError
 from hermes.models.base import Model
+from hermes.models.http import ClientPool
 from hermes.models.openai import OPENAI_URL, OpenAIModel
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def open_model(
     *,
     base_url: str | None = None,
     api_key: str | None = None,
-    client: httpx2.AsyncClient | None = None,
+    client: httpx2.AsyncClient | ClientPool | None = None,
     timeout_s: float = 120.0,
 ) -> Model:
     """The model that a setting names; nothing is asked of it yet.

@@ -23,15 +23,18 @@ async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock
         InputError: An earlier task of the session was broken off, so nothing moves by itself.
         NotFoundError: The task has no message to work on.
     """
-    idle_polls = 0
+    idle_polls, last = 0, ""
+    leases: list[Lease] = []
     while True:
-        if leases := await store.claim(worker_id, task_id=task_id):
+        with anyio.CancelScope(shield=True):  # a lease nobody hears of would be held for long
+            leases = await store.claim(worker_id, task_id=task_id)
+        if leases:
             return leases[0]
         ahead = await _first_of_lane(store, task_id)
         if ahead is None:
             await free_task(store, task_id, clock=clock)
-        elif await _is_moving(store, ahead, clock=clock):
-            idle_polls = 0
+        elif ahead.message.message_id != last or await _is_moving(store, ahead, clock=clock):
+            idle_polls, last = 0, ahead.message.message_id
         else:
             idle_polls += 1
         if ahead is not None and idle_polls > _GRACE_POLLS:

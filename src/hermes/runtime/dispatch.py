@@ -12,7 +12,8 @@ from hermes.core.events import MessageSent, Recorded, TaskCreated, TaskDispatche
 from hermes.core.ids import NewUUID
 from hermes.core.message import Message
 from hermes.core.request import AgentRequest
-from hermes.errors import InputError
+from hermes.core.task import Task
+from hermes.errors import CodecError, InputError
 from hermes.store import Store, Submitted
 
 MAX_INPUT_CHARS = 1_000_000
@@ -38,8 +39,13 @@ class Order:
     dedupe_key: str | None = None
 
 
-async def submit(store: Store, order: Order, *, clock: Clock, new_id: NewUUID) -> Submitted:
+async def submit(
+    store: Store, order: Order, *, clock: Clock, new_id: NewUUID
+) -> tuple[Submitted, list[Recorded]]:
     """Store a task, its first events and its message in one transaction.
+
+    Returns:
+        The task, new or found by the dedupe key, and the events of a new one.
 
     Raises:
         InputError: The input is empty or too long.
@@ -67,7 +73,7 @@ async def submit(store: Store, order: Order, *, clock: Clock, new_id: NewUUID) -
             session_id=session,
             limits=order.limits,
             code_version=order.code_version,
-            variables=order.variables,
+            variables=_plain(order.variables),
             metadata=order.request.metadata,
             launch=order.launch,
         ),
@@ -85,23 +91,31 @@ async def submit(store: Store, order: Order, *, clock: Clock, new_id: NewUUID) -
         )
         for seq, event in enumerate(events, 1)
     ]
-    return await store.submit(records, message)
+    done = await store.submit(records, message)
+    return done, records if done.is_new else []
 
 
-def wake_message(
-    task_id: str, trace_id: str, receiver: str, *, clock: Clock, new_id: NewUUID
-) -> Message:
-    """A message that lets a waiting task go on."""
+def wake_message(task: Task, *, clock: Clock, new_id: NewUUID) -> Message:
+    """A message that lets a waiting task go on; however often it is sent, it arrives once."""
     return Message(
         message_id=ids.message_id(new_id),
         sender=RUN_SENDER,
-        receiver=receiver,
+        receiver=task.spec.agent,
         message_type="task.wake",
-        task_id=task_id,
-        trace_id=trace_id,
+        task_id=task.task_id,
+        trace_id=task.trace_id,
         created_at=clock.now(),
-        order_key=task_id,
+        order_key=task.task_id,
+        dedupe_key=f"wake:{task.task_id}:{task.status.seq}",
     )
+
+
+def _plain(variables: Mapping[str, object]) -> dict[str, object]:
+    """A copy that nobody else holds, as plain JSON."""
+    try:
+        return json.as_object(json.loads(json.encode(dict(variables)))) or {}
+    except CodecError as exc:
+        raise InputError(f"the variables of a task are plain JSON: {exc}") from exc
 
 
 def _goal(request: AgentRequest) -> str:
@@ -114,6 +128,9 @@ def _goal(request: AgentRequest) -> str:
             f"the goal has {len(goal):,} characters, at most {MAX_INPUT_CHARS:,} are taken",
             hint="put the material into a file and let a tool read it",
         )
+    for label, text in (("goal", goal), ("session id", request.session_id or "")):
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise InputError(f"the {label} holds bytes that are no UTF-8", hint="send UTF-8 text")
     if "\x00" in goal:
         raise InputError("the goal holds a NUL character", hint="send text, not binary data")
     return goal

@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -13,13 +14,18 @@ from anyio.abc import TaskGroup
 
 from hermes.core.clock import Clock
 from hermes.core.ids import NewUUID, uuid7
-from hermes.errors import StoreError
+from hermes.errors import StoreError, StoreUnavailableError
 from hermes.store import Store, Worker
 
 RENEW_EVERY_S = 10.0
 LEASE_S = 30.0
 
 _LOG = logging.getLogger("hermes.worker")
+
+_OWN: set[str] = set()
+"""Workers of this very process. Their locks must not be probed: that would let go of them."""
+
+os.register_at_fork(after_in_child=_OWN.clear)
 
 
 class WorkerProcess:
@@ -35,7 +41,12 @@ class WorkerProcess:
         self._lock_fd: int | None = None
 
     async def start(self, group: TaskGroup) -> None:
-        """Register, and go on renewing in `group` until that is cancelled."""
+        """Register, and go on renewing in `group` until that is cancelled.
+
+        Raises:
+            StoreUnavailableError: The lock file cannot be made.
+            StoreError: The store cannot take the worker in.
+        """
         lock_path = self._lock()
         worker = Worker(
             worker_id=self.worker_id,
@@ -44,7 +55,11 @@ class WorkerProcess:
             lock_path=str(lock_path or ""),
             renewed_at=self._clock.now(),
         )
-        await self._store.register(worker)
+        try:
+            await self._store.register(worker)
+        except BaseException:
+            self._unlock()
+            raise
         if lock_path is not None:
             group.start_soon(self._keep_renewing)
 
@@ -67,20 +82,31 @@ class WorkerProcess:
                 _LOG.warning("worker %s could not renew its lease: %s", self, exc)
 
     def _lock(self) -> Path | None:
+        _OWN.add(self.worker_id)
         if self._store.run_dir is None:
             return None
-        folder = Path(self._store.run_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.worker_id}.lock"
-        self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)
+        path = Path(self._store.run_dir) / f"{self.worker_id}.lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Open to the looks of others: who may use the journal has to see who is alive.
+            self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)
+        except OSError as exc:
+            self._unlock()
+            raise StoreUnavailableError(
+                f"cannot make the lock file {path}: {exc.strerror}",
+                hint="let its folder be created and written to, or choose another database path",
+            ) from exc
         return path
 
     def _unlock(self) -> None:
-        if self._lock_fd is not None and self._store.run_dir is not None:
-            (Path(self._store.run_dir) / f"{self.worker_id}.lock").unlink(missing_ok=True)
-            os.close(self._lock_fd)
-            self._lock_fd = None
+        _OWN.discard(self.worker_id)
+        if self._lock_fd is None or self._store.run_dir is None:
+            return
+        with suppress(OSError):  # a file that is left over is unlocked, which says enough
+            (Path(self._store.run_dir) / f"{self.worker_id}.lock").unlink()
+        os.close(self._lock_fd)
+        self._lock_fd = None
 
     def __str__(self) -> str:
         return self.worker_id
@@ -89,24 +115,34 @@ class WorkerProcess:
 def is_gone(worker: Worker, *, clock: Clock) -> bool:
     """Whether a worker surely lives no more.
 
-    On its own host its lock tells at once; elsewhere it counts as gone after `LEASE_S` seconds
-    without a sign of life.
+    On its own host its lock tells at once, whatever process id it had: a container that starts
+    again gives the same ones. Elsewhere, and where the lock cannot be probed, it counts as gone
+    after `LEASE_S` seconds without a sign of life.
     """
+    if worker.worker_id in _OWN:
+        return False
     if worker.host == socket.gethostname() and worker.lock_path:
-        return worker.pid != os.getpid() and _is_unlocked(Path(worker.lock_path))
+        is_locked = _is_locked(Path(worker.lock_path))
+        if is_locked is not None:
+            return not is_locked
     return (clock.now() - worker.renewed_at).total_seconds() > LEASE_S
 
 
-def _is_unlocked(path: Path) -> bool:
+def _is_locked(path: Path) -> bool | None:
+    """Whether a process keeps the file locked; None where that cannot be told."""
     try:
-        fd = os.open(path, os.O_RDWR)
+        fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return True
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
         return False
-    else:
+    except OSError:
+        return None
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
         return True
+    except OSError:
+        return None
+    else:
+        return False
     finally:
         os.close(fd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import suppress
 from pathlib import Path
 
 from hermes.core.clock import Clock
@@ -18,8 +18,10 @@ async def free_task(store: Store, task_id: str, *, clock: Clock) -> None:
     Raises:
         LeaseHeldError: A live process holds it.
     """
+    rows = await store.messages(task_id=task_id)
+    # Read after the messages: who holds one had registered before.
     known = {worker.worker_id: worker for worker in await store.workers()}
-    for row in await store.messages(task_id=task_id):
+    for row in rows:
         if row.state != "leased" or row.worker_id is None:
             continue
         holder = known.get(row.worker_id)
@@ -32,5 +34,6 @@ async def free_task(store: Store, task_id: str, *, clock: Clock) -> None:
 
 
 def _forget(worker: Worker) -> None:
-    if worker.lock_path and os.path.exists(worker.lock_path):
-        Path(worker.lock_path).unlink(missing_ok=True)
+    if worker.lock_path:
+        with suppress(OSError):  # another user's file stays where it is, and harms nobody
+            Path(worker.lock_path).unlink()

@@ -139,14 +139,28 @@ class TaskWriter(Protocol):
         ...
 
     async def append(
-        self, lease: Lease, records: Sequence[Recorded], *, blobs: Mapping[str, bytes] = NO_BLOBS
+        self,
+        lease: Lease,
+        records: Sequence[Recorded],
+        *,
+        messages: Sequence[Message] = (),
+        blobs: Mapping[str, bytes] = NO_BLOBS,
     ) -> None:
-        """Append events to the lease's task; the blobs, by SHA-256, go with them.
+        """Append events to the lease's task; outgoing messages and blobs commit with them.
+
+        Repeating an append whose outcome was lost changes nothing.
+
+        Args:
+            lease: Of a message about the task.
+            records: In order; may be empty.
+            messages: What the events send; each is taken in once, as by `send`.
+            blobs: By SHA-256.
 
         Raises:
             StaleLeaseError: The lane was taken over; nothing was written.
             ConcurrencyError: The stream is at another version; nothing was written.
             TransitionError: An event does not fit the task's state; nothing was written.
+            ConflictError: An event or message id is in use for something else; nothing was written.
         """
         ...
 

@@ -90,20 +90,28 @@ def _meaning(exc: apsw.Error, path: Path) -> StoreError:
 def _opened(path: Path, prepare: Callable[[Connection], object], wait_s: float) -> Connection:
     """Connect and prepare, again while another process is in the middle of creating the file.
 
-    SQLite does not wait on its own when two processes switch one new file to WAL.
+    SQLite does not wait on its own when two processes switch one new file to WAL. Where it does,
+    the time is over once it gives up.
     """
     pauses = _pauses(wait_s)
+    is_over = False
+
+    def pause(tries: int) -> bool:
+        nonlocal is_over
+        is_over = not _pause(tries, pauses)
+        return not is_over
+
     for tries in range(pauses + 1):
         try:
             connection = connect(str(path))
         except apsw.Error as exc:
             raise translated(exc, path) from exc
         try:
-            connection.set_busy_handler(lambda tries: _pause(tries, pauses))
+            connection.set_busy_handler(pause)
             prepare(connection)
         except (apsw.BusyError, apsw.LockedError) as exc:
             connection.close()
-            if not _pause(tries, pauses):
+            if is_over or not _pause(tries, pauses):
                 raise translated(exc, path) from exc
         except BaseException as exc:
             connection.close()

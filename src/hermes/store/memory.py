@@ -131,13 +131,20 @@ class MemoryStore:
         return [self._take(queued, worker_id) for queued in ready[:limit]]
 
     async def append(
-        self, lease: Lease, records: Sequence[Recorded], *, blobs: Mapping[str, bytes] = NO_BLOBS
+        self,
+        lease: Lease,
+        records: Sequence[Recorded],
+        *,
+        messages: Sequence[Message] = (),
+        blobs: Mapping[str, bytes] = NO_BLOBS,
     ) -> None:
         check_blobs(blobs)
         encode_all(records)
         if self._find_held(lease) is None:
             raise StaleLeaseError(lease.message.message_id, token=lease.token)
+        fresh = self._fresh(messages)
         self._write(lease, records, blobs)
+        self._put(*fresh)
 
     async def finish(
         self,
@@ -158,8 +165,7 @@ class MemoryStore:
             fresh = self._fresh(messages)
             self._write(lease, records, blobs)
         del self._queued[lease.message.message_id]
-        for message in fresh:
-            self._put(message)
+        self._put(*fresh)
         self._advance_lane(lease.message.lane)
 
     async def fail(
@@ -188,8 +194,7 @@ class MemoryStore:
 
     async def send(self, message: Message) -> bool:
         fresh = self._fresh([message])
-        for each in fresh:
-            self._put(each)
+        self._put(*fresh)
         return bool(fresh)
 
     async def task(self, task_id: str) -> Task:
@@ -312,9 +317,8 @@ class MemoryStore:
 
     def _find_held(self, lease: Lease) -> _Queued | None:
         queued = self._queued.get(lease.message.message_id)
-        if queued is None or queued.state != "leased":
-            return None
-        if (queued.worker_id, queued.token) != (lease.worker_id, lease.token):
+        fence = ("leased", lease.worker_id, lease.token)
+        if queued is None or (queued.state, queued.worker_id, queued.token) != fence:
             return None
         return queued
 
@@ -363,14 +367,16 @@ class MemoryStore:
             fresh[message.message_id] = message
         return list(fresh.values())
 
-    def _put(self, message: Message) -> None:
-        self._accepted[message.message_id] = (body_digest(message), message.task_id)
-        if message.dedupe_key is not None:
-            self._dedupe_keys[message.receiver, message.dedupe_key] = message.task_id
-        self._queued[message.message_id] = _Queued(
-            message=message, place=next(self._places), state="held", not_before=message.not_before
-        )
-        self._advance_lane(message.lane)
+    def _put(self, *messages: Message) -> None:
+        for message in messages:
+            self._accepted[message.message_id] = (body_digest(message), message.task_id)
+            if message.dedupe_key is not None:
+                self._dedupe_keys[message.receiver, message.dedupe_key] = message.task_id
+            place, not_before = next(self._places), message.not_before
+            self._queued[message.message_id] = _Queued(
+                message=message, place=place, state="held", not_before=not_before
+            )
+            self._advance_lane(message.lane)
 
     def _advance_lane(self, lane: str) -> None:
         """The head of a lane, if it is held, becomes ready or delayed."""

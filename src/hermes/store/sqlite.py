@@ -27,7 +27,7 @@ from hermes.store.connection import Synchronous, open_reader, open_writer, trans
 from hermes.store.driver import Connection, Cursor
 from hermes.store.rows import batch, new_task_row, outgoing, worker_row
 from hermes.store.rules import new_task
-from hermes.store.thread import Answer, ConnectionThread, Job, More
+from hermes.store.thread import ConnectionThread, Job, More
 from hermes.store.writer import GroupCommit
 
 R = TypeVar("R")
@@ -39,8 +39,9 @@ class SQLiteStore:
     Writes go through one thread and share commits; reads have a connection and a thread of their
     own. A caller that is cancelled while it waits for a write is held until the write is settled.
 
-    After a commit that failed by I/O every later write fails with `StoreUnavailableError`. What is
-    on the disk is then unknown to this process: whoever runs it should end it and start again.
+    After a commit that failed by I/O, or anything else that leaves open what is on the disk, every
+    later write fails with `StoreUnavailableError`: whoever runs the process should end it and start
+    again.
 
     Args:
         path: The database file; it and its folders are created when missing.
@@ -79,7 +80,8 @@ class SQLiteStore:
 
     @property
     def run_dir(self) -> str:
-        return str(self._path.parent / "run")
+        home = self._path.parent
+        return str((home if home.name == ".hermes" else home / ".hermes") / "run")
 
     async def __aenter__(self) -> SQLiteStore:
         try:
@@ -127,10 +129,18 @@ class SQLiteStore:
         )
 
     async def append(
-        self, lease: Lease, records: Sequence[Recorded], *, blobs: Mapping[str, bytes] = NO_BLOBS
+        self,
+        lease: Lease,
+        records: Sequence[Recorded],
+        *,
+        messages: Sequence[Message] = (),
+        blobs: Mapping[str, bytes] = NO_BLOBS,
     ) -> None:
-        events = batch(records, blobs)
-        await self._write(lambda cursor: transactions.append(cursor, lease, events))
+        events, now = batch(records, blobs), self._now()
+        envelopes = [outgoing(message) for message in messages]
+        await self._write(
+            lambda cursor: transactions.append(cursor, lease, events, envelopes, now=now)
+        )
 
     async def finish(
         self,
@@ -204,14 +214,13 @@ class SQLiteStore:
         self._check_process()
         return await self._reader.call(work)
 
-    def _serve_read(self, connection: Connection, job: Job, _: More, answer: Answer) -> None:
+    def _serve_read(self, connection: Connection, job: Job, _: More) -> None:
         try:
             job.run(connection.cursor())
         except UnicodeEncodeError as exc:
             job.fail(NotFoundError(f"no stored id holds a lone surrogate: {exc.object!r:.80}"))
         except Exception as exc:  # told to the caller, whatever it is
             job.fail(translated(exc, self._path))
-        answer([job])
 
     def _now(self) -> int:
         return to_micros(self._clock.now())

@@ -14,19 +14,16 @@ from typing import Generic, Protocol, TypeVar
 import apsw
 from anyio import CancelScope
 
-from hermes.errors import StoreError
+from hermes.errors import StoreError, StoreUnavailableError
 from hermes.store.driver import Connection, Cursor
 
 R = TypeVar("R")
 
 More = Callable[[], "Job | None"]
-"""Takes the next job of the queue if one waits there; who takes it must answer it."""
+"""Takes the next job of the queue if one waits there; who takes it must run or fail it."""
 
-Answer = Callable[[Sequence["Job"]], None]
-"""Wakes the callers of finished jobs."""
-
-Serve = Callable[[Connection, "Job", More, Answer], None]
-"""Does a job, and more of them if it likes, and answers each; never raises."""
+Serve = Callable[[Connection, "Job", More], None]
+"""Does a job, and more of them if it likes; their callers are woken when it returns."""
 
 
 class Job(Protocol):
@@ -114,12 +111,17 @@ class Doorbell:
             os.write(self._outside, b"\0")
 
     def close(self) -> None:
+        """Settle what is left; the other thread has ended."""
         self._loop.remove_reader(self._inside)
         os.close(self._inside)
         os.close(self._outside)
+        self._settle()
 
     def _open(self) -> None:
         os.read(self._inside, 4096)
+        self._settle()
+
+    def _settle(self) -> None:
         while self._jobs:
             self._jobs.popleft().settle()
 
@@ -127,27 +129,30 @@ class Doorbell:
 class ConnectionThread:
     """Runs `serve` for one job after the other, from `start` to `close`.
 
-    It works for the loop that starts it, which runs on asyncio.
+    It works for the loop that starts it, which runs on asyncio. Every job is answered: should
+    `serve` raise, what it had taken fails and all that comes after is refused, since nobody knows
+    what state the connection is in.
     """
 
     def __init__(self, name: str, *, connect: Callable[[], Connection], serve: Serve) -> None:
         self._connect, self._serve = connect, serve
-        self._queue: SimpleQueue[Job] = SimpleQueue()
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_connected = False
 
     async def start(self) -> None:
         """Open the connection; raises what `connect` raises.
 
         Whether it raises or not, `close` is to be called.
         """
-        self._loop = loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._bell = Doorbell(loop)
+        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._taken: list[Job] = []
         self._opening: Request[None] = Request(loop, _no_work)
         self._closing: Request[None] = Request(loop, _no_work)
         self._thread = Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
+        self._loop = loop
         await self._opening.outcome()
 
     async def call(self, work: Callable[[Cursor], R]) -> R:
@@ -155,6 +160,7 @@ class ConnectionThread:
 
         Raises:
             StoreError: The store is not open, or was opened in another event loop.
+            StoreUnavailableError: The thread broke down.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -170,33 +176,53 @@ class ConnectionThread:
         if self._loop is None:
             return
         self._loop = None
+        self._queue.put(self._closing)
         try:
-            if self._is_connected:
-                self._queue.put(self._closing)
-                await self._closing.outcome()
+            await self._closing.outcome()
         finally:
             self._thread.join()
-            self._is_connected = False
             self._bell.close()
 
     def _run(self) -> None:
         try:
             connection = self._connect()
-        except Exception as exc:  # told to the caller of `start`
-            self._opening.fail(exc)
+        except BaseException as exc:  # told to the caller of `start`
+            self._opening.fail(exc if isinstance(exc, StoreError) else self._refusal(exc))
             self._bell.ring([self._opening])
-            return
-        self._is_connected = True
-        self._opening.succeed(None)
-        self._bell.ring([self._opening])
-        while (job := self._queue.get()) is not self._closing:
-            self._serve(connection, job, self._more, self._bell.ring)
-        self._closing.succeed(None)
-        try:
-            connection.close()
-        except apsw.Error as exc:  # told to the caller of `close`
-            self._closing.fail(exc)
+            self._serve_all(None, exc)
+            self._closing.succeed(None)
+        else:
+            self._opening.succeed(None)
+            self._bell.ring([self._opening])
+            self._serve_all(connection, None)
+            self._closing.succeed(None)
+            try:
+                connection.close()
+            except apsw.Error as exc:  # told to the caller of `close`
+                self._closing.fail(exc)
         self._bell.ring([self._closing])
+
+    def _serve_all(self, connection: Connection | None, fault: BaseException | None) -> None:
+        """Do the jobs until the closing one; once there is a fault, refuse them."""
+        while (job := self._queue.get()) is not self._closing:
+            self._taken = [job]
+            if connection is not None and fault is None:
+                try:
+                    self._serve(connection, job, self._more)
+                except BaseException as exc:  # told to every caller from now on
+                    fault = exc
+            if fault is not None:
+                for each in self._taken:
+                    each.fail(self._refusal(fault))
+            self._bell.ring(self._taken)
+
+    def _refusal(self, fault: BaseException) -> StoreUnavailableError:
+        error = StoreUnavailableError(
+            f"{self._name} broke down: {type(fault).__name__}: {fault}",
+            hint="start the process again; the last writes may be in the journal or not",
+        )
+        error.__cause__ = fault
+        return error
 
     def _more(self) -> Job | None:
         if self._queue.empty():
@@ -205,6 +231,7 @@ class ConnectionThread:
         if job is self._closing:
             self._queue.put(job)
             return None
+        self._taken.append(job)
         return job
 
 

@@ -85,9 +85,13 @@ def claim(
     return leases
 
 
-def append(cursor: Cursor, lease: Lease, batch: Batch) -> None:
-    """Append events to the lease's task."""
+def append(
+    cursor: Cursor, lease: Lease, batch: Batch, outgoing: Sequence[Outgoing], *, now: int
+) -> None:
+    """Append events to the lease's task, and send."""
     _write(cursor, _hold(cursor, lease), lease, batch)
+    for each in outgoing:
+        send(cursor, each, now=now)
 
 
 def finish(
@@ -102,8 +106,7 @@ def finish(
     if not _is_settled_again(held, batch):
         _write(cursor, held, lease, batch)
         for each in outgoing:
-            if _accepted(cursor, each) is None:
-                _put(cursor, each, now=now)
+            send(cursor, each, now=now)
     _advance_lane(cursor, lease, now)
 
 

@@ -10,20 +10,21 @@ import apsw
 from hermes.errors import StoreUnavailableError
 from hermes.store.connection import translated
 from hermes.store.driver import Connection, Cursor
-from hermes.store.thread import Answer, Job, More
+from hermes.store.thread import Job, More
 
 GROUP_S = 0.005
 """A transaction takes up no further request after this time."""
 
 
 class GroupCommit:
-    """Does jobs in write transactions; each is answered after the commit that holds it.
+    """Does jobs in write transactions; each is done when the commit that holds it is.
 
     A job that fails is taken back alone, by its savepoint. Where SQLite has given up the whole
     transaction (disk full, out of memory), every job of it is done again by itself.
 
-    After a commit that failed by I/O nobody can say what is on the disk: the writer then refuses
-    everything. A process that sees this should stop; a new one reads what is really there.
+    After a commit that failed by I/O nobody can say what is on the disk, and after a rollback that
+    failed the connection is stuck: the writer then refuses everything. A process that sees this
+    should stop; a new one reads what is really there.
 
     Args:
         path: The database, for messages.
@@ -34,16 +35,16 @@ class GroupCommit:
         self._path, self._monotonic = path, monotonic
         self._fault: apsw.Error | None = None
 
-    def serve(self, connection: Connection, job: Job, more: More, answer: Answer) -> None:
+    def serve(self, connection: Connection, job: Job, more: More) -> None:
         """Do `job` and those that wait behind it."""
-        answer(self._transact(connection.cursor(), job, more))
+        self._transact(connection.cursor(), job, more)
 
-    def _transact(self, cursor: Cursor, first: Job, more: More) -> list[Job]:
-        """One transaction over `first` and whatever waits behind it; returns its jobs."""
+    def _transact(self, cursor: Cursor, first: Job, more: More) -> None:
+        """One transaction over `first` and whatever waits behind it."""
         jobs = [first]
         if self._fault is not None:
             self._refuse(jobs, self._fault)
-            return jobs
+            return
         try:
             cursor.execute("BEGIN IMMEDIATE")
         except apsw.Error as exc:
@@ -51,22 +52,21 @@ class GroupCommit:
             while (waiting := more()) is not None:
                 jobs.append(waiting)
             self._refuse(jobs, exc)
-            return jobs
+            return
         try:
             first.run(cursor)  # needs no savepoint: there is nothing before it to keep
         except Exception as exc:  # told to the caller, whatever it is
             first.fail(translated(exc, self._path))
             self._roll_back(cursor)
-            return jobs
+            return
         until = self._monotonic() + GROUP_S
         while self._monotonic() < until and (waiting := more()) is not None:
             jobs.append(waiting)
             if not self._attempt(cursor, waiting):
                 for each in jobs:
                     self._transact(cursor, each, _no_more)
-                return jobs
+                return
         self._commit(cursor, jobs)
-        return jobs
 
     def _attempt(self, cursor: Cursor, job: Job) -> bool:
         """Do a job in a savepoint; False when the transaction around it is gone."""
@@ -98,8 +98,12 @@ class GroupCommit:
             self._refuse(jobs, exc)
 
     def _roll_back(self, cursor: Cursor) -> None:
-        if cursor.connection.in_transaction:
+        if not cursor.connection.in_transaction:
+            return
+        try:
             cursor.execute("ROLLBACK")
+        except apsw.Error as exc:
+            self._fault = self._fault or exc
 
     def _refuse(self, jobs: list[Job], exc: apsw.Error) -> None:
         for job in jobs:
@@ -109,7 +113,7 @@ class GroupCommit:
         if self._fault is None:
             return translated(exc, self._path)
         return StoreUnavailableError(
-            f"a commit to {self._path} failed ({exc}); this process writes no more to it",
+            f"a write to {self._path} failed ({exc}); this process writes no more to it",
             hint="check the disk, then start the process again",
         )
 

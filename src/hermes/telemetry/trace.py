@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from hermes.core import codec, json
+from hermes.core.clock import rfc3339
 from hermes.core.events import (
     ModelFailed,
     ModelReplied,
@@ -117,7 +118,7 @@ def as_object(record: Recorded) -> dict[str, object]:
         "task_id": record.task_id,
         "seq": record.seq,
         "type": record.event.type,
-        "at": record.at.isoformat().replace("+00:00", "Z"),
+        "at": rfc3339(record.at),
         "trace_id": record.trace_id,
         "event_id": record.event_id,
         "token": record.token,

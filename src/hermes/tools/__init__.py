@@ -16,10 +16,11 @@ from hermes.tools.failures import failed_result
 from hermes.tools.function import register_tool, tool
 from hermes.tools.loading import load_tools
 from hermes.tools.registry import ToolRegistry
-from hermes.tools.results import ResultFault, cap, handle_of, normalise, render
+from hermes.tools.results import DEFAULT_LIMIT_CHARS, ResultFault, cap, handle_of, normalise, render
 from hermes.tools.runner import Prepared, prepare, run
 
 __all__ = [
+    "DEFAULT_LIMIT_CHARS",
     "DEFAULT_TIMEOUT_S",
     "ArgumentError",
     "ArgumentFault",

@@ -19,6 +19,8 @@ from .base import DEFAULT_TIMEOUT_S, ArgumentFault, Bind, Invoke, Tool, ToolCont
 from .docstring import read_docstring
 from .threads import call_in_thread
 
+_OFFERED = tuple(effect for effect in EFFECTS if effect != "internal")  # that is Hermes' own
+
 P = ParamSpec("P")
 P2 = ParamSpec("P2")
 R = TypeVar("R")
@@ -71,7 +73,7 @@ def tool(
         name: 1 to 64 letters, digits, `_` or `-`; the function's own name if not given.
         description: What the model reads; the docstring without `Args:` and `Raises:` if not
             given, the name in words if there is none.
-        effect: What a repeat would do to the world: `read`, `idempotent`, `unsafe`, `internal`.
+        effect: What a repeat would do to the world: `read`, `idempotent` or `unsafe`.
         group: Configuration switches a group on and off; "" is always on.
         timeout_s: Seconds that one call may take; None for no limit.
 
@@ -193,9 +195,9 @@ def _made(
     context: tuple[str, ...],
 ) -> Tool[P, R]:
     name, effect, timeout_s = options.name or "", options.effect, options.timeout_s
-    if effect not in EFFECTS:
+    if effect not in _OFFERED:
         raise ToolDefinitionError(
-            f"tool {name!r}: effect {effect!r} is none of {', '.join(EFFECTS)}"
+            f"tool {name!r}: effect {effect!r} is none of {', '.join(_OFFERED)}"
         )
     if timeout_s is not None and not timeout_s > 0:
         raise ToolDefinitionError(

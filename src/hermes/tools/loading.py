@@ -70,7 +70,9 @@ def _load_file(file: Path) -> list[Tool]:
         sys.modules[name] = module
         try:
             loader.exec_module(module)
-        except (Exception, SystemExit) as exc:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as exc:  # whatever a file raises as it loads is that file's fault
             del sys.modules[name]
             raise ConfigError(f"{_place(file, exc)}: {described(exc)}") from exc
     made = [tool for tool in _tools_of(module) if _is_made_in(tool, file)]

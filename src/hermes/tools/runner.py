@@ -14,7 +14,7 @@ from hermes.core.clock import Clock
 from hermes.core.events import Fault
 from hermes.core.json import digest
 from hermes.core.problems import did_you_mean
-from hermes.errors import DriftError, RunCancelled, StoreError
+from hermes.errors import DriftError, StoreError
 
 from .arguments import BAD_ARGUMENTS, ArgumentError, cut_off, read_arguments
 from .base import ArgumentFault, Tool, ToolContext, ToolResult
@@ -27,7 +27,7 @@ _LOG = logging.getLogger("hermes.tool")
 _MAX_NAMES = 50
 _CORRECT = "nothing was run; correct the arguments and call again"
 # What the framework itself raises through a tool is not the tool's.
-_NOT_THE_TOOLS = (StoreError, DriftError, RunCancelled)
+_NOT_THE_TOOLS = (StoreError, DriftError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,13 @@ async def run(
         status, fault = timed_out(tool.timeout_s, tool.effect)
     except _NOT_THE_TOOLS:
         raise
-    except (Exception, SystemExit, BaseExceptionGroup, asyncio.CancelledError) as exc:
+    except (
+        Exception,
+        SystemExit,
+        KeyboardInterrupt,
+        BaseExceptionGroup,
+        asyncio.CancelledError,
+    ) as exc:
         if _comes_from_outside(exc):
             raise
         if scope.cancel_called:  # it turned its own end into another exception
@@ -159,10 +165,12 @@ def _comes_from_outside(exc: BaseException) -> bool:
     """
     if inner := members(exc):
         return any(map(_comes_from_outside, inner))
-    if not isinstance(exc, asyncio.CancelledError):
-        return not isinstance(exc, Exception | SystemExit)
     task = asyncio.current_task()
     is_cancelling = task is not None and task.cancelling() > 0
+    if isinstance(exc, KeyboardInterrupt):
+        return is_cancelling  # Ctrl-C cancels first; one that comes alone is the tool's own
+    if not isinstance(exc, asyncio.CancelledError):
+        return not isinstance(exc, Exception | SystemExit)
     return is_cancelling or anyio.current_effective_deadline() == -math.inf
 
 

@@ -40,7 +40,7 @@ async def call_in_thread(call: Callable[[], object]) -> object:
         failure: BaseException | None = None
         try:
             value = context.run(call)
-        except BaseException as exc:  # carried over to the caller as it is
+        except BaseException as exc:  # nothing that ends a thread is meant for the loop
             failure = exc
         finally:
             _free.release()
@@ -56,8 +56,9 @@ async def call_in_thread(call: Callable[[], object]) -> object:
 def _settle(outcome: asyncio.Future[object], value: object, failure: BaseException | None) -> None:
     if outcome.done():
         return
-    if isinstance(failure, StopIteration):  # which no future can carry
-        wrapped = RuntimeError("the function raised StopIteration")
+    if isinstance(failure, StopIteration) or not isinstance(failure, Exception | SystemExit | None):
+        # No future can carry it, or it would end the loop.
+        wrapped = RuntimeError(f"the function raised {type(failure).__name__}")
         wrapped.__cause__ = failure
         failure = wrapped
     if failure is None:

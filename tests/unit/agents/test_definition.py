@@ -101,6 +101,12 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_agent(tmp_path / "nowhere.toml")
 
 
+def test_a_yaml_value_that_is_no_date_is_told_with_its_place(folder: Path) -> None:
+    path = write(folder, "name: a\ninstructions: 2026-13-01\n", "agent.yaml")
+    with pytest.raises(ConfigError, match=r"agent\.yaml, line 2, column 15: is not YAML"):
+        load_agent(path)
+
+
 def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_bytes('name = "检查"'.encode("gbk"))

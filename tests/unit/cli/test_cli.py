@@ -5,86 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
-from unittest.mock import ANY
 
 import pytest
 
-from hermes.cli import invoke
-
-TOOLS = '''
-import time
-from hermes import tool, ToolError
-
-@tool(effect="read")
-def look(name: str) -> str:
-    """Look something up."""
-    return f"saw {name}"
-
-@tool(effect="read")
-def fail() -> str:
-    """Fail."""
-    raise ValueError("the shelf is empty")
-
-@tool(timeout_s=0.05)
-def pay() -> str:
-    """Pay."""
-    time.sleep(0.3)
-    return "paid"
-'''
-
-PLAYBOOK = """
-playbook: 1
-name: shop
-rules:
-  - name: look
-    when: {all: [look]}
-    steps:
-      - {call: look, with: {name: "{{ vars.get('what', 'lamp') }}"}, as: seen}
-    answer: "{{ seen }}"
-  - name: fail
-    when: {all: [fail]}
-    steps: [{call: fail, as: x}]
-    answer: "never"
-  - name: pay
-    when: {all: [pay]}
-    steps: [{call: pay, as: x}]
-    answer: "{{ x }}"
-otherwise: "你好"
-"""
-
-
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def value(self) -> dict[str, object]:
-        return json.loads(self.out)
-
-
-Cli = Callable[..., Result]
-
-
-@pytest.fixture
-def cli(workdir: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    (workdir / "tools.py").write_text(TOOLS)
-    (workdir / "rules.yaml").write_text(PLAYBOOK, encoding="utf-8")
-
-    def run(*words: str) -> Result:
-        code = invoke(words)
-        captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
-
-    return run
-
-
-RUN = ("--tools", "tools.py", "--playbook", "rules.yaml")
+from tests.unit.cli.shop import RUN, Cli
 
 
 class TestRun:
@@ -131,7 +57,7 @@ class TestRun:
     def test_a_goal_can_come_from_stdin(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         import io
 
-        monkeypatch.setattr("sys.stdin", io.StringIO("look\n"))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"look\n")))
         assert cli("run", "-", *RUN, "--quiet").out == "saw lamp\n"
 
     def test_resume_of_a_settled_task_reports_it_again(self, cli: Cli) -> None:
@@ -150,8 +76,7 @@ class TestRun:
         (("run", "x", "--tools", "none.py"), "none.py"),
         (("run", "x", *RUN, "--var", "novalue"), "K=V"),
         (("run", "x", "--playbook", "rules.yaml", "--model", "m"), "--model"),
-        (("show", "task_nowhere"), "task_nowhere"),
-        (("resume", "last"), "no tasks yet"),
+        (("resume", "last"), "no journal at"),
         (("trace",), "TASK or --session"),
         (("trace", "last", "--format", "timelin"), "did you mean `timeline`"),
         (("tasks", "--status", "failled"), "did you mean `failed`"),
@@ -165,13 +90,6 @@ def test_bad_usage_is_one_line_and_exit_2(cli: Cli, words: tuple[str, ...], says
     assert says in result.err
     assert result.out == ""
     assert "Traceback" not in result.err
-
-
-def test_a_fault_with_json_is_one_value_too(cli: Cli) -> None:
-    result = cli("run", "x", "--agent", "none.toml", "--json")
-    error = result.value["error"]
-    assert error == {"code": "config", "message": ANY, "hint": ""}
-    assert "none.toml" in result.out
 
 
 def test_debug_shows_where(cli: Cli) -> None:
@@ -219,7 +137,10 @@ class TestViews:
         cli("run", "look", *RUN, "--quiet", "--session", "s1")
         cli("run", "hello", *RUN, "--quiet", "--session", "s1")
         found = cli("trace", "--session", "s1", "--format", "json").value["tasks"]
-        assert len(cast("list[object]", found)) == 2
+        tasks = cast("list[dict[str, object]]", found)
+        listed = cast("list[dict[str, object]]", cli("tasks", "--json").value["tasks"])
+        assert [task["task_id"] for task in tasks] == [task["task_id"] for task in listed]
+        assert cli("trace", "--session", "s1", "--json").value["tasks"] == tasks
         raw = cli("trace", "--session", "s1", "--format", "jsonl").out.splitlines()
         assert sum(json.loads(line)["type"] == "task.settled" for line in raw) == 2
 
@@ -228,48 +149,39 @@ class TestViews:
         assert "saw lamp" in cli("show", str(task_id)[-8:]).out
         assert cli("show", "last", "--json").value["agent"] == "agent"
 
+    @pytest.mark.parametrize(
+        "words", [("show", "last"), ("trace", "last"), ("trace", "--session", "s")]
+    )
+    def test_without_a_journal_a_view_says_where_it_looked_and_makes_none(
+        self, cli: Cli, workdir: Path, words: tuple[str, ...]
+    ) -> None:
+        result = cli(*words)
+        assert (result.code, result.out) == (2, "")
+        assert f"no journal at {workdir}/.hermes/hermes.db" in result.err
+        assert "`hermes run`" in result.err
+        assert not (workdir / ".hermes").exists()
+
+    def test_without_a_journal_the_list_is_empty_and_none_is_made(
+        self, cli: Cli, workdir: Path
+    ) -> None:
+        result = cli("tasks", "--json")
+        assert (result.code, result.value) == (0, {"tasks": []})
+        assert f"no journal at {workdir}/.hermes/hermes.db" in result.err
+        assert "no tasks" in cli("tasks").out
+        assert not (workdir / ".hermes").exists()
+
+    def test_a_task_that_is_not_there_is_named(self, cli: Cli) -> None:
+        cli("run", "look", *RUN, "--quiet")
+        result = cli("show", "task_nowhere")
+        assert (result.code, result.out) == (2, "")
+        assert "task_nowhere" in result.err
+
     def test_tools_say_group_and_effect(self, cli: Cli) -> None:
         text = cli("tools", "--tools", "tools.py").out
         assert "read_more" in text
         assert "unsafe" in text
         found = cast("list[dict[str, object]]", cli("tools", "--json").value["tools"])
         assert found[0]["name"] == "read_more"
-
-
-class TestDoctor:
-    def test_a_fresh_folder_is_healthy(self, cli: Cli) -> None:
-        result = cli("doctor", "--json")
-        assert (result.code, result.value["ok"]) == (0, True)
-
-    def test_each_setting_says_where_it_came_from(
-        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("AGENT_MAX_ITERATIONS", "7")
-        monkeypatch.setenv("API_KEY", "sk-secret")
-        result = cli("doctor")
-        assert "environment" in result.out
-        assert "sk-secret" not in result.out + result.err
-
-    def test_an_unreachable_model_is_named_and_exit_is_1(
-        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("MODEL_NAME", "qwen")
-        monkeypatch.setenv("API_BASE", "http://127.0.0.1:9/v1")
-        result = cli("doctor")
-        assert result.code == 1
-        assert "model" in result.err
-
-    def test_a_broken_database_is_named(self, cli: Cli, workdir: Path) -> None:
-        (workdir / ".hermes").write_text("a file where a folder should be")
-        result = cli("doctor")
-        assert result.code == 1
-        assert "database" in result.err
-
-    def test_a_broken_tool_file_is_named(self, cli: Cli, workdir: Path) -> None:
-        (workdir / "bad.py").write_text("def f(:\n")
-        result = cli("doctor", "--tools", "bad.py")
-        assert result.code == 1
-        assert "bad.py" in result.err
 
 
 class TestInit:
@@ -284,6 +196,12 @@ class TestInit:
         tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         done = subprocess.run(tests, capture_output=True, text=True, check=False)
         assert "2 passed" in done.stdout, done.stdout
+
+    def test_json_names_what_was_written(self, cli: Cli, workdir: Path) -> None:
+        value = cli("init", "new", "--json").value
+        assert value["folder"] == "new"
+        files = cast("list[str]", value["files"])
+        assert sorted(files) == sorted(path.name for path in (workdir / "new").iterdir())
 
     def test_nothing_that_is_there_is_overwritten(self, cli: Cli, workdir: Path) -> None:
         (workdir / "x").mkdir()

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from hermes import Agent, Hermes, ToolContext, tool
+from hermes.app import RunOptions
 from hermes.core.events import Recorded, TaskSettled, ToolInDoubt
 from hermes.core.request import AgentResponse
 from hermes.core.task import TaskState
@@ -70,7 +71,7 @@ async def run_to_the_end(path: Path, bomb: int, done: Counter[str]) -> AgentResp
     replies, tools = script(done)
     agent = Agent(name="a", model=ScriptedModel(replies), tools=tools)
     async with Hermes(f"sqlite:///{path}") as app:
-        return await app.run(agent, "go", observers=[Bomb(bomb)])
+        return await app.run(agent, "go", options=RunOptions(observers=[Bomb(bomb)]))
 
 
 async def resume(path: Path, done: Counter[str]) -> AgentResponse:
@@ -201,9 +202,10 @@ class TestInDoubt:
             raise Crash
 
         breaking = Agent(name="a", model=ScriptedModel([]), tools=[pay])
+        async with Hermes(url) as app:
+            [task] = await app.store.tasks(TaskQuery())
         with pytest.raises(Crash):
             async with Hermes(url) as app:
-                [task] = await app.store.tasks(TaskQuery())
                 await app.resume(task.task_id, breaking, decision="again")
         async with Hermes(url) as app:
             response = await app.resume(task.task_id, agent)
@@ -294,6 +296,8 @@ class TestCancel:
                 group.cancel_scope.cancel()
             [task] = await app.store.tasks(TaskQuery())
             kinds = [type(r.event) for r in await app.store.events(task.task_id)]
+        assert task.status.error is not None
+        assert "pay was running" in task.status.error.message
         assert ToolInDoubt in kinds
         assert TaskSettled in kinds
 

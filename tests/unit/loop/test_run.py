@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from hermes import Agent, Hermes, Limits, ToolContext, ToolError, tool
 from hermes.core.chat import AssistantMessage, ToolCall, ToolMessage, Usage, UserMessage
 from hermes.core.events import ModelRequested, Recorded, ToolFailed, ToolReturned, ToolStarted
 from hermes.core.request import AgentResponse
+from hermes.errors import ConfigError, InputError, ToolDefinitionError
 from hermes.models import ModelReply, ModelRequest
 from hermes.testing import FakeClock, Scripted, ScriptedModel, call, calls
 from hermes.tools import Tool
@@ -332,6 +334,31 @@ class TestBounds:
         assert response.error is not None
         assert "max_seconds" in response.error.message
 
+    async def test_a_repair_is_bound_by_everything_but_steps(self) -> None:
+        limits = Limits(max_steps=1, max_model_calls=1)
+        response, model = await play(["", "never"], limits=limits)
+        assert response.status == "partial"
+        assert len(model.requests) == 1
+
+    async def test_no_call_is_begun_when_the_time_is_over(self) -> None:
+        clock = FakeClock()
+        ran: list[str] = []
+
+        @tool
+        async def send(text: str) -> str:
+            """Send."""
+            ran.append(text)
+            clock.advance(40)
+            return "sent"
+
+        three = calls(*(call("send", text=text) for text in "abc"))
+        agent = Agent(model=ScriptedModel([three]), tools=[send], limits=Limits(max_seconds=60))
+        async with Hermes("memory://", clock=clock) as app:
+            response = await app.run(agent, "send")
+        assert ran == ["a", "b"]
+        assert response.status == "partial"
+        assert [entry.status for entry in response.trace] == ["ok", "ok", "ok", "refused"]
+
     async def test_max_seconds_counts_time_at_work(self) -> None:
         clock = FakeClock()
 
@@ -366,6 +393,21 @@ class TestVariables:
         _, model = await play(replies, remember, recall)
         assert tool_texts(model) == ["ok", "北京"]
         assert model.requests[-1].variables == {"seen": "北京"}
+
+    async def test_a_list_changed_in_place_changes_nothing(self) -> None:
+        @tool(effect="read")
+        async def add(context: ToolContext) -> str:
+            """Add."""
+            seen = cast("list[str]", context.variables["seen"])
+            seen.append("x")
+            return "ok"
+
+        given: dict[str, object] = {"seen": ["a"]}
+        model = ScriptedModel([call("add"), "done"])
+        async with Hermes("memory://") as app:
+            await app.run(Agent(model=model, tools=[add]), "add", variables=given)
+        assert given == {"seen": ["a"]}
+        assert model.requests[-1].variables == {"seen": ["a"]}
 
     async def test_a_tool_that_fails_has_set_nothing(self) -> None:
         @tool(effect="read")
@@ -427,6 +469,10 @@ class TestRequiredTools:
         assert response.output == "Really done."
         assert "stock" in getattr(model.requests[1].messages[-1], "text", "")
 
+    async def test_a_name_that_no_tool_has_is_refused_before_the_start(self) -> None:
+        with pytest.raises(ConfigError, match="did you mean `stock`"):
+            await play([], stock, required_tools=["stok"])
+
     async def test_a_model_that_never_calls_them_ends_as_partial(self) -> None:
         response, model = await play(["Done!"] * 6, stock, required_tools=["stock"])
         assert response.status == "partial"
@@ -446,6 +492,10 @@ class TestOutputSchema:
     async def test_the_output_is_the_object(self) -> None:
         response, _ = await play(['```json\n{"count": 12}\n```'], output_schema=self.SCHEMA)
         assert response.output == {"count": 12}
+
+    async def test_the_model_is_told_the_schema(self) -> None:
+        _, model = await play(['{"count": 12}'], output_schema=self.SCHEMA)
+        assert '"count"' in getattr(model.requests[0].messages[0], "text", "")
 
     async def test_an_answer_that_does_not_fit_goes_back_with_the_reason(self) -> None:
         response, model = await play(["twelve", '{"count": 12}'], output_schema=self.SCHEMA)
@@ -505,3 +555,73 @@ async def test_the_intent_of_a_model_call_holds_the_recipe_and_not_the_text() ->
     intents = [r.event for r in watcher.records if isinstance(r.event, ModelRequested)]
     assert [item.history for item in intents] == [2, 4]
     assert intents[0].prompt == intents[1].prompt
+
+
+async def test_after_a_fault_in_the_model_the_same_process_can_go_on() -> None:
+    async with Hermes("memory://") as app:
+        with pytest.raises(RuntimeError):
+            await app.run(Agent(model=ScriptedModel([RuntimeError("bug")])), "go", dedupe_key="k")
+        again = await app.run(Agent(model=ScriptedModel(["fine"])), "go", dedupe_key="k")
+    assert again.output == "fine"
+
+
+async def test_an_observer_that_fails_stops_nothing() -> None:
+    class Broken(Watcher):
+        def recorded(self, record: Recorded) -> None:
+            raise BrokenPipeError
+
+    response, _ = await play(["fine"], watcher=Broken())
+    assert response.output == "fine"
+
+
+async def test_two_tools_of_one_name_are_refused() -> None:
+    @tool(effect="read", name="stock")
+    async def other() -> str:
+        """Other."""
+        return ""
+
+    with pytest.raises(ToolDefinitionError, match="stock"):
+        await play([], stock, other)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 65])
+def test_a_name_that_cannot_name_a_queue_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="agent name"):
+        Agent(name=name)
+
+
+def test_a_schema_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="output_schema"):
+        Agent(output_schema={"type": "strng"})
+
+
+@pytest.mark.parametrize("given", [None, 5, b"x", []])
+async def test_input_that_is_no_text_or_object_is_refused(given: object) -> None:
+    with pytest.raises(InputError, match="text or an object"):
+        await Agent(model=ScriptedModel([])).run(given)  # pyright: ignore[reportArgumentType]  # that is the point
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_seconds": float("nan")}, {"max_tokens": True}, {"max_steps": "3"}, {"max_steps": 0}],
+    ids=str,
+)
+def test_a_bound_that_is_none_is_refused(limits: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        Limits(**limits)  # pyright: ignore[reportArgumentType]  # that is the point
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [KeyboardInterrupt(), BaseExceptionGroup("g", [KeyboardInterrupt()]), GeneratorExit()],
+    ids=lambda exc: type(exc).__name__,
+)
+async def test_whatever_a_plain_tool_raises_is_its_result(raised: BaseException) -> None:
+    @tool(effect="read")
+    def bad() -> str:
+        """Raise."""
+        raise raised
+
+    response, _ = await play([call("bad"), "sorry"], bad)
+    assert response.output == "sorry"
+    assert response.trace[1].status == "error"

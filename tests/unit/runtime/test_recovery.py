@@ -14,8 +14,11 @@ import pytest
 from hermes import Agent, Hermes, tool
 from hermes.core.task import TaskState
 from hermes.errors import InputError, LeaseHeldError
-from hermes.store import TaskQuery
+from hermes.runtime import free_task
+from hermes.store import MemoryStore, MessageRow, TaskQuery, Worker
 from hermes.testing import ScriptedModel, call
+from hermes.testing.clock import FakeClock
+from tests.journal import enroll, states, submit
 
 HOLDER = """
 import anyio, sys
@@ -57,6 +60,39 @@ def successor() -> Agent:
     return Agent(name="a", model=ScriptedModel(["done"]), tools=[hang])
 
 
+class CrowdedStore(MemoryStore):
+    """Another process registers and claims right after the first read."""
+
+    arrived = False
+
+    async def workers(self) -> list[Worker]:
+        found = await super().workers()
+        await self._arrive()
+        return found
+
+    async def messages(self, *, task_id: str | None = None) -> list[MessageRow]:
+        found = await super().messages(task_id=task_id)
+        await self._arrive()
+        return found
+
+    async def _arrive(self) -> None:
+        if not self.arrived:
+            self.arrived = True
+            await enroll(self, "newcomer")
+            await self.claim("newcomer")
+
+
+async def test_a_process_that_has_just_come_keeps_its_task() -> None:
+    clock = FakeClock()
+    store = CrowdedStore(clock=clock)
+    await submit(store)
+
+    await free_task(store, "task_1", clock=clock)
+
+    assert [worker.worker_id for worker in await store.workers()] == ["newcomer"]
+    assert await states(store) == {"msg_task_1": "leased"}
+
+
 async def test_a_task_in_live_hands_is_not_taken_over(holder: subprocess.Popen[str]) -> None:
     async with Hermes("sqlite:///j.db") as app:
         [task] = await app.store.tasks(TaskQuery())
@@ -76,7 +112,7 @@ async def test_a_task_of_a_dead_process_is_taken_over_at_once(
             response = await app.resume(task.task_id, successor())
         assert response.output == "done"
         assert await app.store.messages() == []
-    assert list((workdir / "run").iterdir()) == []
+    assert list((workdir / ".hermes" / "run").iterdir()) == []
 
 
 async def test_a_new_task_of_the_session_waits_for_the_live_one(
@@ -154,3 +190,42 @@ def test_two_commands_on_one_database_do_not_disturb_each_other(workdir: Path) -
     ]
     results = [process.communicate(timeout=60) for process in running]
     assert [json.loads(out)["output"] for out, _ in results] == ["hello"] * 4
+
+
+async def test_many_runs_of_one_session_in_one_process_all_come_to_their_turn(
+    workdir: Path,
+) -> None:
+    order: list[int] = []
+
+    async def run(app: Hermes, number: int) -> None:
+        model = ScriptedModel([f"answer {number}"])
+        response = await app.run(Agent(model=model), f"goal {number}", session_id="s")
+        assert response.status == "succeeded"
+        order.append(number)
+
+    with anyio.fail_after(60):
+        async with Hermes("sqlite:///j.db") as app, anyio.create_task_group() as group:
+            for number in range(60):
+                group.start_soon(run, app, number)
+    assert sorted(order) == list(range(60))
+
+
+async def test_the_same_dedupe_key_at_the_same_time_is_one_run() -> None:
+    results: list[str] = []
+
+    async def run(app: Hermes) -> None:
+        response = await app.run(Agent(model=ScriptedModel(["once"])), "go", dedupe_key="k")
+        results.append(response.task_id)
+
+    async with Hermes("memory://") as app, anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(run, app)
+    assert len(results) == 3
+    assert len(set(results)) == 1
+
+
+async def test_an_application_may_be_opened_again() -> None:
+    app = Hermes("memory://")
+    for _ in range(2):
+        async with app:
+            assert (await app.run(Agent(model=ScriptedModel(["hi"])), "go")).output == "hi"

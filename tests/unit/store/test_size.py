@@ -17,7 +17,11 @@ def turn(number: int) -> tuple[list[Recorded], list[Recorded]]:
     """The two appends of a turn: the next model intent, then its outcome with the tool's intent."""
     path, call, seq = f"/turn{number:03}", f"call_{number:020}", 4 * number
     returned = ToolReturned(
-        path=f"{path}/tool1", call_id=call, name="read_error_logs", content="e" * 160, size=160
+        path=f"{path}/tool1",
+        call_id=call,
+        name="read_error_logs",
+        content="e" * 160,
+        size_chars=160,
     )
     requested = ModelRequested(
         path=f"{path}/model", model="deepseek-chat", history=300, prompt="p" * 16, tools="t" * 16
@@ -80,7 +84,11 @@ async def test_a_large_text_is_stored_once_however_often_it_comes(tmp_path: Path
         lease = await start(store)
         for seq in range(4, 24):
             page = ToolReturned(
-                path="/turn1/tool1", call_id="c", name="t", content="日志" * 50_000, size=100_000
+                path="/turn1/tool1",
+                call_id="c",
+                name="t",
+                content="日志" * 50_000,
+                size_chars=100_000,
             )
             await store.append(lease, [record("task_1", seq, page)])
     assert path.stat().st_size < 300_000 + 200_000

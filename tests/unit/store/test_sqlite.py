@@ -59,13 +59,14 @@ async def test_the_journal_outlives_the_store(path: Path) -> None:
         await second.append(lease, [progress("task_1", 5, "again")])
 
 
-async def test_folders_are_created_and_the_run_folder_stands_beside_the_file(
+async def test_folders_are_created_and_the_locks_get_one_of_their_own(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "新 folder" / "deep" / "hermes.db"
     async with store_at(path) as store:
         assert path.is_file()
-        assert store.run_dir == str(path.parent / "run")
+        assert store.run_dir == str(path.parent / ".hermes" / "run")
+    assert os.listdir(path.parent) == ["hermes.db"]  # not before somebody needs it
 
 
 async def test_a_closed_store_leaves_one_file_behind(path: Path) -> None:
@@ -484,6 +485,24 @@ async def test_a_write_waits_for_another_process_only_so_long(path: Path) -> Non
         other.execute("ROLLBACK")
         assert await store.send(message("msg_0"))
         assert all(error.hint for error in failures)
+
+
+async def test_an_opening_waits_for_another_process_only_so_long(path: Path) -> None:
+    async with store_at(path):
+        other = connect(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    connections: list[apsw.Connection] = []
+
+    apsw.connection_hooks.append(connections.append)
+    try:
+        with anyio.fail_after(10), pytest.raises(StoreUnavailableError, match="locked"):
+            async with store_at(path, wait_s=0.2):
+                pass
+    finally:
+        apsw.connection_hooks.remove(connections.append)
+
+    assert len(connections) == 1  # which has waited as long as it may
+    other.close()
 
 
 async def test_a_write_goes_on_when_another_process_is_done(path: Path) -> None:

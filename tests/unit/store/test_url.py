@@ -11,19 +11,19 @@ from hermes.testing.clock import FakeClock
 
 
 @pytest.mark.parametrize(
-    ("url", "folder"),
+    ("url", "folder", "run_dir"),
     [
-        ("sqlite:///hermes.db", "."),
-        ("sqlite:///./.hermes/hermes.db", ".hermes"),
-        ("sqlite:///日志 1/hermes.db", "日志 1"),
+        ("sqlite:///hermes.db", ".", ".hermes/run"),
+        ("sqlite:///./.hermes/hermes.db", ".hermes", ".hermes/run"),
+        ("sqlite:///日志 1/hermes.db", "日志 1", "日志 1/.hermes/run"),
     ],
 )
 async def test_a_relative_path_starts_in_the_current_folder(
-    workdir: Path, url: str, folder: str
+    workdir: Path, url: str, folder: str, run_dir: str
 ) -> None:
     async with open_store(url, clock=FakeClock(), synchronous="NORMAL") as store:
         assert isinstance(store, SQLiteStore)
-        assert store.run_dir == str(workdir / folder / "run")
+        assert store.run_dir == str(workdir / run_dir)
     assert (workdir / folder / "hermes.db").is_file()
 
 
@@ -39,7 +39,7 @@ async def test_the_path_holds_when_the_current_folder_changes(workdir: Path) -> 
 def test_four_slashes_name_an_absolute_path() -> None:
     store = open_store("sqlite:////var/lib/hermes/hermes.db", clock=FakeClock())
 
-    assert store.run_dir == "/var/lib/hermes/run"
+    assert store.run_dir == "/var/lib/hermes/.hermes/run"
 
 
 async def test_memory_needs_no_folder() -> None:

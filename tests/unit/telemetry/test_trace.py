@@ -47,4 +47,4 @@ async def test_the_trace_tells_when_how_long_and_what_it_cost() -> None:
     replied = next(line for line in lines if line["type"] == "model.replied")
     assert replied["data"]["text"] == "Let me look."
     returned = next(line for line in lines if line["type"] == "tool.returned")
-    assert returned["data"]["size"] == 20_000
+    assert returned["data"]["size_chars"] == 20_000

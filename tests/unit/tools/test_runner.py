@@ -275,9 +275,26 @@ async def test_an_exception_that_cannot_be_told_is_an_error_all_the_same(
     assert result.error.message == "MuteError: (no text: RuntimeError)"
 
 
-async def test_a_keyboard_interrupt_goes_through(context: ToolContext) -> None:
+async def test_a_keyboard_interrupt_of_the_tools_own_is_its_error(context: ToolContext) -> None:
+    result = await outcome(raising(KeyboardInterrupt()), context)
+    assert result.status == "error"
+
+
+async def test_a_keyboard_interrupt_on_top_of_a_cancellation_goes_through(
+    context: ToolContext,
+) -> None:
+    @tool
+    async def interrupted() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        await outcome(raising(KeyboardInterrupt()), context)
+        await outcome(interrupted, context)
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
 
 
 async def test_a_fault_of_the_journal_goes_through(context: ToolContext) -> None:

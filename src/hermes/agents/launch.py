@@ -7,17 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, cast
 
-from hermes.agents import AgentDefinition, load_agent
-from hermes.app import Agent
 from hermes.core.budget import Limits
 from hermes.errors import ConfigError
 from hermes.tools import Tool, load_tools
 
+from .definition import AgentDefinition, load_agent
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Agent, tools and settings of a run, as absolute paths so that any folder will do."""
+    """Agent, tools and model of a run, as absolute paths so that any folder will do.
 
+    Attributes:
+        by: `command`, or `program` for a run whose agent only exists in somebody's program.
+    """
+
+    by: str = "command"
     agent: Path | None = None
     tools: tuple[Path, ...] = ()
     playbook: Path | None = None
@@ -38,9 +43,9 @@ class Launch:
         if playbook is not None and model is not None:
             raise ConfigError("--playbook and --model exclude each other", hint="give one of them")
         return cls(
-            agent=agent.resolve() if agent else None,
-            tools=tuple(path.resolve() for path in tools),
-            playbook=playbook.resolve() if playbook else None,
+            agent=_resolved(agent),
+            tools=tuple(_resolve(path) for path in tools),
+            playbook=_resolved(playbook),
             model=model,
             max_steps=max_steps,
         )
@@ -49,6 +54,7 @@ class Launch:
     def recorded(cls, record: Mapping[str, object]) -> Self:
         """From a task's record."""
         return cls(
+            by=str(record.get("by", "program")),
             agent=_path(record.get("agent")),
             tools=tuple(Path(item) for item in cast("Sequence[str]", record.get("tools", ()))),
             playbook=_path(record.get("playbook")),
@@ -59,6 +65,7 @@ class Launch:
     def as_record(self) -> dict[str, object]:
         """What is kept with the task."""
         known: dict[str, object] = {
+            "by": self.by,
             "agent": str(self.agent) if self.agent else None,
             "tools": [str(path) for path in self.tools] or None,
             "playbook": str(self.playbook) if self.playbook else None,
@@ -68,7 +75,16 @@ class Launch:
         return {name: value for name, value in known.items() if value is not None}
 
     def overridden_by(self, flags: Launch) -> Launch:
-        """The record with the command line's flags on top."""
+        """The record with the command line's flags on top.
+
+        Raises:
+            ConfigError: The record belongs to a program and the flags name no agent.
+        """
+        if self.by != "command" and not (flags.agent or flags.tools):
+            raise ConfigError(
+                "this task was started by a program, which alone knows its agent",
+                hint="start that program again, or give --agent FILE or --tools FILE",
+            )
         chosen = replace(
             self,
             agent=flags.agent or self.agent,
@@ -79,31 +95,36 @@ class Launch:
             return replace(chosen, playbook=flags.playbook, model=flags.model)
         return chosen
 
-    def open(self, *, default_steps: int) -> Agent:
-        """The agent that this describes.
-
-        Args:
-            default_steps: Bound where neither flag nor agent file gives one.
+    def definition(self) -> AgentDefinition:
+        """The agent that this describes, `max_steps` aside.
 
         Raises:
             ConfigError: A file is missing or wrong.
         """
         more = [tool for path in self.tools for tool in load_tools(path)]
         base = load_agent(self.agent, more_tools=more) if self.agent else AgentDefinition()
-        definition = replace(base, tools=_joined(base.tools, more))
-        if self.playbook is not None:
-            definition = replace(definition, model=f"playbook:{self.playbook}")
-        elif self.model is not None:
-            definition = replace(definition, model=self.model)
-        limits = definition.limits or Limits(max_steps=default_steps)
-        if self.max_steps is not None:
-            limits = replace(limits, max_steps=self.max_steps)
-        return Agent.of(replace(definition, limits=limits))
+        model = f"playbook:{self.playbook}" if self.playbook is not None else self.model
+        return replace(base, tools=_joined(base.tools, more), model=model or base.model)
+
+    def limits(self, given: Limits) -> Limits:
+        """The bounds with the command line's on top."""
+        return given if self.max_steps is None else replace(given, max_steps=self.max_steps)
 
 
 def _joined(first: Sequence[Tool], second: Sequence[Tool]) -> tuple[Tool, ...]:
-    names = {tool.name for tool in first}
-    return (*first, *(tool for tool in second if tool.name not in names))
+    """All of them; one that comes twice from the same place, once."""
+    return tuple({(tool.name, tool.origin): tool for tool in (*first, *second)}.values())
+
+
+def _resolved(path: Path | None) -> Path | None:
+    return None if path is None else _resolve(path)
+
+
+def _resolve(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as exc:  # RuntimeError: a loop of links
+        raise ConfigError(f"{path}: cannot be found: {exc}") from exc
 
 
 def _path(value: object) -> Path | None:
