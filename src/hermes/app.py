@@ -25,7 +25,6 @@ from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
-from hermes.core.problems import did_you_mean
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task, TaskState
 from hermes.errors import ConfigError, InputError, StaleLeaseError, StoreError
@@ -40,15 +39,12 @@ from hermes.runtime import (
     wake_message,
 )
 from hermes.store import Lease, Store, open_store
-from hermes.tools import ArgumentError, Tool, ToolRegistry, builtin_tools, read_arguments, tool
+from hermes.tools import Tool, ToolRegistry, tool
 
 if TYPE_CHECKING:
     from hermes.config import Settings
 
 _LOG = logging.getLogger("hermes.app")
-
-STANDARD_GROUPS = ("core", "http")
-"""Groups that may be switched on even where no tool is in them."""
 
 
 class Agent:
@@ -284,14 +280,14 @@ class Hermes:
         """
         options = options or RunOptions()
         request = _request(input, session_id, metadata)
-        _check_input(agent.definition, request)
+        agent.definition.check_input(request)
         equipment = self._equip(agent, options, self.settings)
         order = Order(
             receiver=agent.definition.name,
             request=request,
             limits=equipment.limits,
             variables=variables or {},
-            launch={"by": "program", **options.launch, "settings": _recorded(self.settings)},
+            launch={"by": "program", **options.launch, "settings": self.settings.recordable()},
             code_version=agent.definition.digest,
             dedupe_key=dedupe_key,
         )
@@ -337,7 +333,7 @@ class Hermes:
             DriftError: The open call would now be another one.
         """
         task = await self.store.task(task_id)
-        settings = _settings_of(task, self.settings)
+        settings = self.settings.as_recorded(task.spec.launch.get("settings"))
         equipment = self._equip(agent, options or RunOptions(), settings)
         equipment = replace(equipment, limits=limits or task.spec.limits)
         return await self._continue(task_id, agent, equipment, decision)
@@ -349,7 +345,7 @@ class Hermes:
             ConfigError: A group does not exist, or a required tool is missing or off.
             ToolDefinitionError: Two tools share a name.
         """
-        return _registry(agent.definition, self.settings)
+        return agent.definition.registry(self.settings.tool_groups)
 
     async def _continue(
         self, task_id: str, agent: Agent, equipment: Equipment, decision: Decision | None
@@ -422,7 +418,7 @@ class Hermes:
         return Equipment(
             agent=definition,
             model=agent.model or self._model(definition.model, settings),
-            registry=_registry(definition, settings),
+            registry=definition.registry(settings.tool_groups),
             limits=definition.limits or Limits(max_steps=settings.max_steps),
             stream=options.stream,
             result_limit_chars=settings.result_limit_chars,
@@ -445,48 +441,8 @@ class Hermes:
         return self._models[place]
 
 
-_RECORDED = ("model_name", "api_base", "tool_groups", "result_limit_chars")
-
-
-def _recorded(settings: Settings) -> dict[str, object]:
-    """The settings that a resume needs; an address that holds a password is left out."""
-    known = settings.model_dump(mode="json", include=set(_RECORDED), exclude_none=True)
-    if any(mark in str(known.get("api_base", "")) for mark in "@?"):
-        del known["api_base"]
-    return known
-
-
-def _settings_of(task: Task, present: Settings) -> Settings:
-    """What is set now, and where nothing is, what held when the task was started."""
-    record = json.as_object(task.spec.launch.get("settings")) or {}
-    known = {
-        name: value
-        for name, value in record.items()
-        if name in _RECORDED and name not in present.model_fields_set
-    }
-    if "tool_groups" in known:
-        known["tool_groups"] = tuple(map(str, json.as_list(known["tool_groups"])))
-    return present.model_copy(update=known)
-
-
 def _as_tool(item: Tool[..., object] | Callable[..., object]) -> Tool:
     return cast("Tool", item) if isinstance(item, Tool) else tool(item)
-
-
-def _registry(definition: AgentDefinition, settings: Settings) -> ToolRegistry:
-    named = {item.name for item in definition.tools}
-    builtin = [item for item in builtin_tools() if item.name not in named]
-    groups = settings.tool_groups if definition.groups is None else definition.groups
-    registry = ToolRegistry((*builtin, *definition.tools)).enabled(groups, known=STANDARD_GROUPS)
-    for name in definition.required_tools:
-        if name not in registry:
-            known = f"tools that are on: {', '.join(registry.names) or 'none'}"
-            hint = did_you_mean(name, registry.names) or known
-            raise ConfigError(
-                f"agent {definition.name!r} requires {name!r}, which is no tool of it or is off",
-                hint=hint,
-            )
-    return registry
 
 
 def _request(
@@ -503,13 +459,3 @@ def _request(
     if session_id is not None:
         request = replace(request, session_id=session_id)
     return replace(request, metadata=metadata) if metadata is not None else request
-
-
-def _check_input(definition: AgentDefinition, request: AgentRequest) -> None:
-    schema = definition.input_schema
-    if schema is None:
-        return
-    text = request.input if isinstance(request.input, str) else json.dumps(dict(request.input))
-    read = read_arguments(schema, text)
-    if isinstance(read, ArgumentError):
-        raise InputError(f"input of agent {definition.name!r}: {read.message}")

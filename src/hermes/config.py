@@ -20,6 +20,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from hermes.core import json
 from hermes.core.problems import did_you_mean
 from hermes.core.tables import read_table
 from hermes.errors import ConfigError
@@ -27,6 +28,8 @@ from hermes.errors import ConfigError
 TOML_FILE = "hermes.toml"
 DOTENV_FILE = ".env"
 PREFIX = "HERMES_"
+
+_RECORDED = ("model_name", "api_base", "tool_groups", "result_limit_chars")
 _NEAR = 0.9
 _NEAR_MIN_CHARS = 9  # `APP_KEY` is a name of its own, not a slip in `API_KEY`
 
@@ -83,6 +86,24 @@ class Settings(BaseSettings):
     env: Literal["development", "production"] = Field(
         "development", validation_alias=AliasChoices("HERMES_ENV")
     )
+
+    def recordable(self) -> dict[str, object]:
+        """What a resume needs to know; an address that holds a password is left out."""
+        known = self.model_dump(mode="json", include=set(_RECORDED), exclude_none=True)
+        if any(mark in str(known.get("api_base", "")) for mark in "@?"):
+            del known["api_base"]
+        return known
+
+    def as_recorded(self, record: object) -> Settings:
+        """What is set here, and where nothing is, what `recordable` told of another start."""
+        known = {
+            name: value
+            for name, value in (json.as_object(record) or {}).items()
+            if name in _RECORDED and name not in self.model_fields_set
+        }
+        if "tool_groups" in known:
+            known["tool_groups"] = tuple(map(str, json.as_list(known["tool_groups"])))
+        return self.model_copy(update=known)
 
     @classmethod
     def settings_customise_sources(

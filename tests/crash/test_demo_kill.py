@@ -72,7 +72,9 @@ def journal(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 60))]
+)
 def test_a_killed_report_is_resumed_and_the_message_arrives_once(
     tmp_path: Path, webhook: str, seed: int
 ) -> None:

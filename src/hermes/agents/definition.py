@@ -12,9 +12,20 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.problems import did_you_mean, problems
+from hermes.core.request import AgentRequest
 from hermes.core.tables import read_table
-from hermes.errors import ConfigError
-from hermes.tools import Tool, builtin_tools, load_tools
+from hermes.errors import ConfigError, InputError
+from hermes.tools import (
+    ArgumentError,
+    Tool,
+    ToolRegistry,
+    builtin_tools,
+    load_tools,
+    read_arguments,
+)
+
+STANDARD_GROUPS = ("core", "http")
+"""Groups that may be switched on even where no tool is in them."""
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 
@@ -74,6 +85,43 @@ class AgentDefinition:
                 self.required_tools,
             ]
         )
+
+    def registry(self, groups: Sequence[str]) -> ToolRegistry:
+        """The tools that are on.
+
+        Args:
+            groups: Tool groups that are on where the agent does not say so itself.
+
+        Raises:
+            ConfigError: A group does not exist, or a required tool is missing or off.
+            ToolDefinitionError: Two tools share a name.
+        """
+        named = {item.name for item in self.tools}
+        builtin = [item for item in builtin_tools() if item.name not in named]
+        wanted = groups if self.groups is None else self.groups
+        registry = ToolRegistry((*builtin, *self.tools)).enabled(wanted, known=STANDARD_GROUPS)
+        for name in self.required_tools:
+            if name not in registry:
+                known = f"tools that are on: {', '.join(registry.names) or 'none'}"
+                raise ConfigError(
+                    f"agent {self.name!r} requires {name!r}, which is no tool of it or is off",
+                    hint=did_you_mean(name, registry.names) or known,
+                )
+        return registry
+
+    def check_input(self, request: AgentRequest) -> None:
+        """Refuse input that does not fit the input schema.
+
+        Raises:
+            InputError: It does not; the message says where.
+        """
+        if self.input_schema is None:
+            return
+        given = request.input
+        text = given if isinstance(given, str) else json.dumps(dict(given))
+        read = read_arguments(self.input_schema, text)
+        if isinstance(read, ArgumentError):
+            raise InputError(f"input of agent {self.name!r}: {read.message}")
 
 
 def _fault_of(schema: Mapping[str, object]) -> str:
