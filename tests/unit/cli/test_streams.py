@@ -105,10 +105,12 @@ class Broken(io.StringIO):
 
 @pytest.mark.parametrize("kind", [PlainScreen, TerminalScreen])
 def test_a_screen_whose_reader_has_left_is_silent(kind: type[PlainScreen | TerminalScreen]) -> None:
-    screen: Screen = kind(Broken())
+    stream = Broken()
+    screen: Screen = kind(stream)
     screen.line("one")
     screen.status("two")
     screen.close()
+    assert stream.isatty()
 
 
 @pytest.mark.usefixtures("cli")

@@ -177,6 +177,7 @@ async def test_runs_without_a_session_run_beside_each_other() -> None:
                 for _ in range(3):
                     agent = Agent(model=ScriptedModel([call("meet"), "done"]), tools=[meet])
                     group.start_soon(app.run, agent, "go")
+    assert there == 3
 
 
 def test_two_commands_on_one_database_do_not_disturb_each_other(workdir: Path) -> None:
