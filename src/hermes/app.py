@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
-from weakref import WeakValueDictionary
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,17 +20,24 @@ from hermes.agents import (
     load_agent,
     response_of,
 )
-from hermes.core import json
+from hermes.core import ids, json
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task, TaskState
-from hermes.errors import ConfigError, InputError, StaleLeaseError, StoreError
+from hermes.errors import (
+    ConfigError,
+    InputError,
+    NotFoundError,
+    StaleLeaseError,
+    StoreError,
+)
 from hermes.loop import Decision, Observer, RunState, calls_in_doubt, tell
 from hermes.models import ClientPool, Model, open_model
 from hermes.runtime import (
     Order,
+    Turns,
     WorkerProcess,
     claim_task,
     free_task,
@@ -188,7 +194,7 @@ class Hermes:
         self._stack = AsyncExitStack()
         self._models: dict[tuple[str, str | None], Model] = {}
         self._clients: ClientPool | None = None
-        self._turns: WeakValueDictionary[tuple[str, str], anyio.Lock] = WeakValueDictionary()
+        self._turns = Turns()
         self._store: Store | None = None
         self._background: TaskGroup | None = None
         self._starting = anyio.Lock()
@@ -283,6 +289,7 @@ class Hermes:
         agent.definition.check_input(request)
         equipment = self._equip(agent, options, self.settings)
         order = Order(
+            task_id=ids.task_id(self._new_id),
             receiver=agent.definition.name,
             request=request,
             limits=equipment.limits,
@@ -291,22 +298,27 @@ class Hermes:
             code_version=agent.definition.digest,
             dedupe_key=dedupe_key,
         )
-        async with self._turn("session", request.session_id), self._turn("dedupe", dedupe_key):
-            done, records = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
-            if not done.is_new:
-                return await self._continue(done.task_id, agent, equipment, None)
-            for record in records:
-                tell(options.observers, lambda observer, record=record: observer.recorded(record))
-            return await self._carry(done.task_id, equipment)
+        own_key = None if dedupe_key is None else f"{agent.definition.name} {dedupe_key}"
+        async with (
+            self._turns.take("session", request.session_id),
+            self._turns.take("dedupe key", own_key),
+        ):
+            try:
+                return await self._submit_and_carry(order, agent, equipment)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await self._settle_unbegun(order.task_id, equipment)
+                raise
 
-    def _turn(self, kind: str, name: str | None) -> AbstractAsyncContextManager[object]:
-        """One run at a time for a session or dedupe key, in this process, first come first served.
-
-        The lanes of the store see to it between processes; within one, nobody has to poll.
-        """
-        if name is None:
-            return nullcontext()
-        return self._turns.setdefault((kind, name), anyio.Lock())
+    async def _submit_and_carry(
+        self, order: Order, agent: Agent, equipment: Equipment
+    ) -> AgentResponse:
+        done, records = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
+        if not done.is_new:
+            return await self._continue(done.task_id, agent, equipment, None)
+        for record in records:
+            tell(equipment.observers, lambda observer, record=record: observer.recorded(record))
+        return await self._carry(done.task_id, equipment)
 
     async def resume(
         self,
@@ -374,14 +386,32 @@ class Hermes:
         reason: str = "",
         decision: Decision | None = None,
     ) -> AgentResponse:
-        worker = await self._process()
-        lease = await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
-        executor = Executor(self.store, clock=self._clock, new_id=self._new_id)
+        lease = await self._claim(task_id)
         try:
-            return await executor.carry(lease, equipment, reason=reason, decision=decision)
+            return await self._executor().carry(lease, equipment, reason=reason, decision=decision)
         except BaseException:
             await self._give_back(lease)
             raise
+
+    async def _claim(self, task_id: str) -> Lease:
+        worker = await self._process()
+        try:
+            return await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
+        except NotFoundError:
+            if any(known.worker_id == worker.worker_id for known in await self.store.workers()):
+                raise
+            worker.is_dead = True  # another process took it for dead: go on as a new worker
+        worker = await self._process()
+        return await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
+
+    async def _settle_unbegun(self, task_id: str, equipment: Equipment) -> None:
+        """Settle a task that was cancelled before its work began, unless others are before it."""
+        worker = await self._process()
+        for lease in await self.store.claim(worker.worker_id, task_id=task_id):
+            await self._executor().cancel(lease, equipment.observers)
+
+    def _executor(self) -> Executor:
+        return Executor(self.store, clock=self._clock, new_id=self._new_id)
 
     async def _give_back(self, lease: Lease) -> None:
         """Let others have the task at once, whatever ended the work on it."""
@@ -390,8 +420,8 @@ class Hermes:
                 await self.store.release(lease)
             except StaleLeaseError:
                 return  # it was finished
-            except StoreError as exc:
-                _LOG.warning("task %s stays leased until this process ends: %s", lease, exc)
+            except StoreError as exc:  # the lease ends with this process's worker
+                _LOG.debug("task %s: %s", lease.message.task_id, exc)
 
     async def _check_doubt(self, task_id: str) -> None:
         records = await self.store.events(task_id)
@@ -406,6 +436,9 @@ class Hermes:
 
     async def _process(self) -> WorkerProcess:
         async with self._starting:
+            if self._worker is not None and self._worker.is_dead:
+                await self._worker.stop()
+                self._worker = None
             if self._worker is None:
                 assert self._background is not None
                 worker = WorkerProcess(self.store, clock=self._clock, new_id=self._new_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import anyio
+
 from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.chat import AssistantMessage, ChatMessage, SystemMessage, UserMessage
@@ -22,6 +24,7 @@ from hermes.loop import (
     RunSetup,
     RunState,
     decide,
+    settle_cancelled,
     system_prompt,
 )
 from hermes.models import Model
@@ -74,24 +77,39 @@ class Executor:
             What the task came to, with the trace of its whole life.
         """
         records = await self._store.events(lease.message.task_id)
+        report = _Report(records)
+        journal = self._journal(lease, records, (report, *equipment.observers))
+        if journal.task.state.is_terminal:
+            await journal.finish()
+        else:
+            try:
+                await self._work(journal, equipment, reason, decision)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await settle_cancelled(journal)
+                raise
+        return report.response(journal.task, journal.state)
+
+    async def cancel(self, lease: Lease, observers: Sequence[Observer]) -> None:
+        """Settle a leased task as cancelled without working on it."""
+        records = await self._store.events(lease.message.task_id)
+        await settle_cancelled(self._journal(lease, records, observers))
+
+    def _journal(
+        self, lease: Lease, records: Sequence[Recorded], observers: Sequence[Observer]
+    ) -> Journal:
         task = fold(records)
         if task is None:
             raise NotFoundError(f"no task {lease.message.task_id!r}")
-        report = _Report(records)
-        journal = Journal(
+        return Journal(
             store=self._store,
             lease=lease,
             task=task,
             state=RunState.of(record.event for record in records),
             clock=self._clock,
             new_id=self._new_id,
-            observers=(report, *equipment.observers),
+            observers=observers,
         )
-        if task.state.is_terminal:
-            await journal.finish()
-        else:
-            await self._work(journal, equipment, reason, decision)
-        return report.response(journal.task, journal.state)
 
     async def _work(
         self, journal: Journal, equipment: Equipment, reason: str, decision: Decision | None

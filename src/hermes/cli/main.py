@@ -268,8 +268,9 @@ def _split(words: Iterable[str], with_value: set[str]) -> tuple[list[str], set[s
     flags: set[str] = set()
     rest = iter(words)
     for word in rest:
-        if word in ("--debug", "--help", "--json"):
-            flags.add(word)
+        name = word.partition("=")[0]
+        if name in ("--debug", "--help", "--json"):
+            flags.add(name)
         if word != "--debug":
             kept.append(word)
         kept.extend(islice(rest, None if word == "--" else int(word in with_value)))

@@ -3,7 +3,7 @@
 from .doubt import Decision, calls_in_doubt, decide
 from .journal import Journal, Observer, tell
 from .prompts import system_prompt
-from .run import Run
+from .run import Run, settle_cancelled
 from .setup import RunSetup
 from .state import RunState
 
@@ -16,6 +16,7 @@ __all__ = [
     "RunState",
     "calls_in_doubt",
     "decide",
+    "settle_cancelled",
     "system_prompt",
     "tell",
 ]

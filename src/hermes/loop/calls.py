@@ -13,6 +13,7 @@ from hermes.core.budget import Excess, excess_before_calls, excess_of_time
 from hermes.core.clock import Clock
 from hermes.core.effects import may_overlap, may_repeat
 from hermes.core.events import (
+    BudgetExceeded,
     Fault,
     Pending,
     TaskWaiting,
@@ -66,39 +67,31 @@ class Calls:
         self._setup, self._journal = setup, journal
         self._reader, self._clock = reader, clock
 
-    async def run_open(self) -> Excess | None:
+    async def run_open(self) -> None:
         """Bring every open call of the turn to an outcome.
 
         Stops early, leaving the task WAITING in the journal, when a call is in doubt. No call
         gets more time than the task has left.
 
-        Returns:
-            The bound that forbade a call, if one did; the calls beyond it were refused.
+        Calls beyond a bound are refused, and the bound is noted.
 
         Raises:
             DriftError: A call that was begun before would now be another one.
         """
-        ready, excess = self._admit(self._prepare(self._journal.state.open_calls))
+        ready = self._admit(self._prepare(self._journal.state.open_calls))
         for wave in _waves(ready):
             late = excess_of_time(self._setup.limits, self._journal.spent)
-            if late is not None and not self._is_doubtful(wave):
-                excess = late
+            if late is not None and not self._was_begun(wave):
                 self._refuse(wave, late)
             elif not await self._run_wave(wave):
-                return None
-        return excess
+                return
 
-    def _is_doubtful(self, wave: Sequence[_Ready]) -> bool:
-        """Whether a call of the wave broke off and must be put before a person, late or not."""
-        state = self._journal.state
-        return any(
-            item.path in state.started
-            and item.path not in state.cleared
-            and not may_repeat(state.started[item.path].effect)
-            for item in wave
-        )
+    def _was_begun(self, wave: Sequence[_Ready]) -> bool:
+        """Whether a call of the wave broke off: it is put before a person, or made, late or not."""
+        return any(item.path in self._journal.state.started for item in wave)
 
     def _refuse(self, calls: Sequence[_Ready], excess: Excess) -> None:
+        self._journal.note(exceeded(excess))
         for item in calls:
             fault = Fault(code="budget", message=f"not run: {excess}")
             self._record(item.open, failed_result("refused", fault))
@@ -120,17 +113,17 @@ class Calls:
                 self._record(item, prepared)
         return ready
 
-    def _admit(self, ready: list[_Ready]) -> tuple[list[_Ready], Excess | None]:
+    def _admit(self, ready: list[_Ready]) -> list[_Ready]:
         state = self._journal.state
         fresh = [item for item in ready if item.path not in state.started]
         limits, spent = self._setup.limits, self._journal.task.status.spent
         excess = excess_before_calls(limits, spent, calls=len(fresh))
         if excess is None:
-            return ready, None
+            return ready
         allowed = max(0, int(excess.allowed) - spent.tool_calls)
         self._refuse(fresh[allowed:], excess)
         beyond = {item.path for item in fresh[allowed:]}
-        return [item for item in ready if item.path not in beyond], excess
+        return [item for item in ready if item.path not in beyond]
 
     async def _run_wave(self, wave: Sequence[_Ready]) -> bool:
         for item in wave:
@@ -214,7 +207,9 @@ class Calls:
         allowed = self._setup.limits.max_seconds
         if allowed is None:
             return own_s
-        left_s = max(0.0, allowed - self._journal.spent.seconds)
+        left_s = allowed - self._journal.spent.seconds
+        if left_s <= 0:  # only a call that a person decided on is made now: it gets its own time
+            return own_s
         return left_s if own_s is None else min(own_s, left_s)
 
     def _context(self, item: _Ready, bench: Bench) -> ToolContext:
@@ -277,6 +272,11 @@ class Calls:
         text = f"{call.name} was begun and its outcome is unknown: {reason}"
         pending = Pending(kind="in_doubt", path=item.path, name=call.name, text=text)
         self._journal.note(TaskWaiting(pending=(pending,)))
+
+
+def exceeded(excess: Excess) -> BudgetExceeded:
+    """The event of a bound that is reached."""
+    return BudgetExceeded(limit=excess.limit, allowed=excess.allowed, spent=excess.spent)
 
 
 def _then(begun: ToolStarted, item: OpenCall) -> str:

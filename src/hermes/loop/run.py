@@ -6,7 +6,7 @@ import logging
 
 import anyio
 
-from hermes.core.budget import Excess, excess_before_model_call
+from hermes.core.budget import excess_before_model_call
 from hermes.core.chat import ChatMessage, UserMessage
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
@@ -28,7 +28,7 @@ from hermes.store import TaskReader
 from hermes.telemetry import logs
 
 from .answer import End, SendBack, judge
-from .calls import Calls
+from .calls import Calls, exceeded
 from .ids import unique_calls
 from .journal import Journal
 from .setup import RunSetup
@@ -56,20 +56,15 @@ class Run:
             StoreError: The journal cannot be written; nothing was lost, the run can be resumed.
             DriftError: The journal's open call is not what the present code would make.
         """
-        try:
-            while self._journal.task.state == TaskState.PROCESSING:
-                await self._step()
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await self._cancelled()
-            raise
+        while self._journal.task.state == TaskState.PROCESSING:
+            await self._step()
 
     async def _step(self) -> None:
         state = self._journal.state
         if state.open_calls:
-            excess = await self._calls.run_open()
-            if excess is not None:
-                await self._stop(excess)
+            await self._calls.run_open()
+        elif state.exceeded is not None:
+            await self._stop(state.exceeded)
         elif state.reply is not None and state.intent is None:
             match judge(self._setup, state, state.reply):
                 case End() as end:
@@ -86,7 +81,7 @@ class Run:
                 self._setup.limits, self._journal.spent, is_repair=bool(repair)
             )
             if excess is not None:
-                await self._stop(excess)
+                self._journal.note(exceeded(excess))
                 return
             intent = self._intent(repair)
             self._journal.note(intent)
@@ -179,16 +174,14 @@ class Run:
         )
         allowed = self._setup.limits.max_seconds or 0.0
         spent = round(self._journal.spent.seconds, 3)
-        await self._stop(Excess(limit="max_seconds", allowed=allowed, spent=spent))
+        self._journal.note(BudgetExceeded(limit="max_seconds", allowed=allowed, spent=spent))
 
-    async def _stop(self, excess: Excess) -> None:
-        self._journal.note(
-            BudgetExceeded(limit=excess.limit, allowed=excess.allowed, spent=excess.spent)
-        )
+    async def _stop(self, reached: BudgetExceeded) -> None:
         fault = Fault(
             code="budget",
-            message=f"task too complex for its budget: {excess}",
-            hint=f"raise {excess.limit}, or ask for less at once",
+            message="task too complex for its budget: "
+            f"{reached.limit} = {reached.allowed:g} is reached ({reached.spent:g} spent)",
+            hint=f"raise {reached.limit}, or ask for less at once",
         )
         known = self._journal.state.so_far() or None
         await self._settle(End(outcome="partial", output=known, error=fault))
@@ -203,23 +196,28 @@ class Run:
             return None
         return max(0.0, allowed - self._journal.spent.seconds)
 
-    async def _cancelled(self) -> None:
-        """Record that the run was stopped from outside; an unsafe call under way stays in doubt."""
-        if self._journal.task.state != TaskState.PROCESSING:
-            return
-        for begun in list(self._journal.state.started.values()):
-            self._journal.note(_stopped_call(begun))
-        fault = Fault(code="cancelled", message="the run was cancelled")
-        doubtful = [begun.name for begun in self._journal.state.started.values()]
-        if doubtful:
-            fault = Fault(
-                code="cancelled",
-                message=f"the run was cancelled while {', '.join(doubtful)} was running: "
-                "whether it took place is unknown",
-                hint="look whether it did before you start the task again",
-            )
-        known = self._journal.state.so_far() or None
-        await self._settle(End(outcome="cancelled", output=known, error=fault))
+
+async def settle_cancelled(journal: Journal) -> None:
+    """Record that a run was stopped from outside, whatever it was at.
+
+    A call under way that may be repeated is recorded as stopped, an unsafe one as in doubt.
+    """
+    if journal.task.state.is_terminal or journal.task.state == TaskState.WAITING:
+        return
+    for begun in list(journal.state.started.values()):
+        journal.note(_stopped_call(begun))
+    fault = Fault(code="cancelled", message="the run was cancelled")
+    doubtful = [begun.name for begun in journal.state.started.values()]
+    if doubtful:
+        fault = Fault(
+            code="cancelled",
+            message=f"the run was cancelled while {', '.join(doubtful)} was running: "
+            "whether it took place is unknown",
+            hint="look whether it did before you start the task again",
+        )
+    known = journal.state.so_far() or None
+    journal.note(TaskSettled(outcome="cancelled", output=known, error=fault))
+    await journal.finish()
 
 
 def _stopped_call(begun: ToolStarted) -> ToolFailed | ToolInDoubt:

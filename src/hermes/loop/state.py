@@ -58,6 +58,7 @@ class RunState:
         cleared: Paths of calls that a person decided to make again, until they are begun.
         reply: The last reply, as long as nothing followed it.
         repairs: Replies in a row that were sent back.
+        exceeded: The bound that ends the run once no call is open.
         succeeded: Names of tools that have returned a result.
         handles: Blobs that `read_more` may open.
     """
@@ -74,6 +75,7 @@ class RunState:
     cleared: set[str] = field(default_factory=set[str])
     reply: ModelReplied | None = None
     repairs: int = 0
+    exceeded: BudgetExceeded | None = None
     succeeded: set[str] = field(default_factory=set[str])
     handles: set[str] = field(default_factory=set[str])
     earlier: tuple[str, ...] = ()
@@ -123,6 +125,8 @@ class RunState:
                 self._outcome(event.path, event.call_id, event.name, event.content, error=False)
             case ToolFailed():
                 self._outcome(event.path, event.call_id, event.name, event.content, error=True)
+            case BudgetExceeded():
+                self.exceeded = event
             case ToolInDoubt():
                 self.in_doubt.add(event.path)
             case ToolReconciled():
@@ -137,7 +141,6 @@ class RunState:
                 | TaskResumed()
                 | TaskSettled()
                 | ProgressReported()
-                | BudgetExceeded()
                 | MessageSent()
                 | MessageHandled()
             ):

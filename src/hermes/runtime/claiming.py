@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 import anyio
 
 from hermes.core.clock import Clock
@@ -24,11 +27,8 @@ async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock
         NotFoundError: The task has no message to work on.
     """
     idle_polls, last = 0, ""
-    leases: list[Lease] = []
     while True:
-        with anyio.CancelScope(shield=True):  # a lease nobody hears of would be held for long
-            leases = await store.claim(worker_id, task_id=task_id)
-        if leases:
+        if leases := await _claim(store, worker_id, task_id):
             return leases[0]
         ahead = await _first_of_lane(store, task_id)
         if ahead is None:
@@ -45,6 +45,24 @@ async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock
                 hint=f"`hermes resume {first}`, then `hermes resume {task_id}`",
             )
         await anyio.sleep(_POLL_S)
+
+
+async def _claim(store: Store, worker_id: str, task_id: str) -> list[Lease]:
+    """Claim; a caller that is cancelled meanwhile gives back what it got, and is cancelled then.
+
+    A lease that nobody hears of would be held as long as the process lives. The cancellation may
+    be asyncio's own (`wait_for`), which no cancel scope shields from.
+    """
+    claiming = asyncio.ensure_future(store.claim(worker_id, task_id=task_id))
+    try:
+        return await asyncio.shield(claiming)
+    except asyncio.CancelledError:
+        while not claiming.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(claiming)
+        for lease in claiming.result():
+            await store.release(lease)
+        raise
 
 
 async def _first_of_lane(store: Store, task_id: str) -> MessageRow | None:

@@ -30,6 +30,7 @@ class Order:
         dedupe_key: A second order with this key finds the first one's task.
     """
 
+    task_id: str
     receiver: str
     request: AgentRequest
     limits: Limits
@@ -51,7 +52,7 @@ async def submit(
         InputError: The input is empty or too long.
     """
     goal = _goal(order.request)
-    task_id, trace_id, now = ids.task_id(new_id), ids.trace_id(new_id), clock.now()
+    task_id, trace_id, now = order.task_id, ids.trace_id(new_id), clock.now()
     session = order.request.session_id
     message = Message(
         message_id=ids.message_id(new_id),

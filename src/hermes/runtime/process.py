@@ -38,6 +38,7 @@ class WorkerProcess:
     def __init__(self, store: Store, *, clock: Clock, new_id: NewUUID = uuid7) -> None:
         self._store, self._clock = store, clock
         self.worker_id = f"worker_{new_id()}"
+        self.is_dead = False
         self._lock_fd: int | None = None
 
     async def start(self, group: TaskGroup) -> None:
@@ -77,6 +78,7 @@ class WorkerProcess:
             try:
                 if not await self._store.renew(self.worker_id):
                     _LOG.error("worker %s was declared dead; its work goes on elsewhere", self)
+                    self.is_dead = True
                     return
             except StoreError as exc:
                 _LOG.warning("worker %s could not renew its lease: %s", self, exc)

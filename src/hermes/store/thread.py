@@ -83,9 +83,9 @@ class Request(Generic[R]):
         try:
             return await self._future
         except asyncio.CancelledError:
-            if not self._settled:
+            while not self._settled:
                 self._late = self._loop.create_future()
-                with CancelScope(shield=True):
+                with suppress(asyncio.CancelledError), CancelScope(shield=True):
                     await self._late
             raise
 

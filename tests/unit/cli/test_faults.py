@@ -83,3 +83,9 @@ def test_a_word_that_only_looks_like_the_option_is_none(cli: Cli, words: tuple[s
 def test_a_goal_may_look_like_an_option(cli: Cli, goal: str) -> None:
     assert cli("run", *RUN, "--quiet", "--", goal).out == "你好\n"
     assert f"goal     {goal}" in cli("show", "last").out
+
+
+def test_json_with_a_value_is_a_usage_error_that_is_json_too(cli: Cli) -> None:
+    result = cli("tasks", "--json=1")
+    assert result.code == 2
+    assert cast("dict[str, object]", result.value["error"])["code"] == "usage"
