@@ -34,6 +34,7 @@ async def test_async_connections_are_refused_too(refused_hosts: list[object]) ->
     with pytest.RaisesGroup(NetworkRefusedError, flatten_subgroups=True):
         await anyio.connect_tcp(ELSEWHERE, 80)
 
+    assert refused_hosts == [ELSEWHERE]
     refused_hosts.clear()
 
 

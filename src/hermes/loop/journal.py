@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import anyio
@@ -85,7 +84,14 @@ class Journal:
         if status.state != TaskState.PROCESSING:
             return status.spent
         since = (self._clock.now() - status.updated_at).total_seconds()
-        return replace(status.spent, seconds=status.spent.seconds + max(0.0, since))
+        spent = status.spent
+        return Spent(
+            steps=spent.steps,
+            model_calls=spent.model_calls,
+            tool_calls=spent.tool_calls,
+            usage=spent.usage,
+            seconds=spent.seconds + max(0.0, since),
+        )
 
     def note(self, event: TaskEvent) -> None:
         """Number an event and fold it; the next commit writes it.

@@ -18,7 +18,6 @@ class ToolRegistry:
 
     Args:
         tools: Names are unique among them.
-        groups: As in `enabled`; None leaves every group on.
 
     Attributes:
         names: In the order given.
@@ -27,15 +26,12 @@ class ToolRegistry:
 
     Raises:
         ToolDefinitionError: Two tools share a name, or a name is not valid.
-        ConfigError: As in `enabled`.
     """
 
-    def __init__(self, tools: Iterable[Tool], *, groups: Iterable[str] | None = None) -> None:
+    def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             self._add(tool)
-        if groups is not None:
-            self._tools = self.enabled(groups)._tools
         self.names: tuple[str, ...] = tuple(self._tools)
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self)
         self.digest: str = digest(

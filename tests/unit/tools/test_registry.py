@@ -82,7 +82,6 @@ def test_groups_switch_tools_on() -> None:
 
     assert registry.enabled(["http"]).names == ("plain", "fetch")
     assert registry.enabled([]).names == ("plain",)
-    assert ToolRegistry([plain, fetch], groups=["http"]).names == ("plain", "fetch")
 
 
 def test_an_unknown_group_is_refused_with_what_was_surely_meant() -> None:
