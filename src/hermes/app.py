@@ -23,6 +23,7 @@ from hermes.agents import (
 from hermes.core import ids, json
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock, SystemClock
+from hermes.core.events import Recorded
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task, TaskState
@@ -313,12 +314,21 @@ class Hermes:
     async def _submit_and_carry(
         self, order: Order, agent: Agent, equipment: Equipment
     ) -> AgentResponse:
-        done, records = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
+        worker = await self._process()
+        done, records = await submit(
+            self.store,
+            order,
+            clock=self._clock,
+            new_id=self._new_id,
+            claim_for=worker.worker_id,
+        )
         if not done.is_new:
             return await self._continue(done.task_id, agent, equipment, None)
         for record in records:
             tell(equipment.observers, lambda observer, record=record: observer.recorded(record))
-        return await self._carry(done.task_id, equipment)
+        if done.lease is None:
+            return await self._carry(done.task_id, equipment)
+        return await self._work(done.lease, equipment, records=records)
 
     async def resume(
         self,
@@ -387,8 +397,21 @@ class Hermes:
         decision: Decision | None = None,
     ) -> AgentResponse:
         lease = await self._claim(task_id)
+        return await self._work(lease, equipment, reason=reason, decision=decision)
+
+    async def _work(
+        self,
+        lease: Lease,
+        equipment: Equipment,
+        *,
+        records: Sequence[Recorded] | None = None,
+        reason: str = "",
+        decision: Decision | None = None,
+    ) -> AgentResponse:
         try:
-            return await self._executor().carry(lease, equipment, reason=reason, decision=decision)
+            return await self._executor().carry(
+                lease, equipment, records=records, reason=reason, decision=decision
+            )
         except BaseException:
             await self._give_back(lease)
             raise

@@ -62,6 +62,7 @@ class Executor:
         lease: Lease,
         equipment: Equipment,
         *,
+        records: Sequence[Recorded] | None = None,
         reason: str = "",
         decision: Decision | None = None,
     ) -> AgentResponse:
@@ -70,13 +71,15 @@ class Executor:
         Args:
             lease: The right to its message.
             equipment: The agent to do it with.
+            records: Its whole stream, where the caller knows it; read from the store otherwise.
             reason: Why it is resumed, for the record.
             decision: A person's word on calls in doubt, if the task waits for that.
 
         Returns:
             What the task came to, with the trace of its whole life.
         """
-        records = await self._store.events(lease.message.task_id)
+        if records is None:
+            records = await self._store.events(lease.message.task_id)
         report = _Report(records)
         journal = self._journal(lease, records, (report, *equipment.observers))
         if journal.task.state.is_terminal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import cast
 
@@ -16,6 +17,11 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan
 _CANONICAL = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True
 )
+
+
+# What a number too large for a float has in it; looked for first, since a walk costs far more.
+_HUGE = r"[0-9][eE]\+?[0-9]{3}|[0-9]{200}"
+_HUGE_TEXT, _HUGE_BYTES = re.compile(_HUGE), re.compile(_HUGE.encode())
 
 
 def dumps(value: object) -> str:
@@ -52,7 +58,8 @@ def loads(text: str | bytes) -> object:
         value: object = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as exc:  # TypeError: a lone surrogate
         raise CodecError(f"not JSON: {exc}") from exc
-    if not is_finite(value):
+    may_overflow = _HUGE_TEXT if isinstance(text, str) else _HUGE_BYTES
+    if may_overflow.search(text) and not is_finite(value):
         raise CodecError("not JSON: it holds a number too large for a float, such as 1e999")
     return value
 
@@ -70,7 +77,7 @@ def is_finite(value: object) -> bool:
 
 def as_object(value: object) -> dict[str, object] | None:
     """The value as a JSON object, or None if it is something else."""
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):  # the first alone is ten times as fast
         return cast("dict[str, object]", value)
     return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
 
 import anyio
 
@@ -12,6 +14,8 @@ from hermes.errors import InputError, LeaseHeldError, NotFoundError
 from hermes.store import Lease, MessageRow, Store
 
 from .recovery import free_task
+
+R = TypeVar("R")
 
 _POLL_S = 0.2
 _GRACE_POLLS = 10
@@ -48,19 +52,30 @@ async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock
 
 
 async def _claim(store: Store, worker_id: str, task_id: str) -> list[Lease]:
+    return await claimed(store, store.claim(worker_id, task_id=task_id), leases=lambda got: got)
+
+
+async def claimed(
+    store: Store, claim: Coroutine[object, object, R], *, leases: Callable[[R], Sequence[Lease]]
+) -> R:
     """Claim; a caller that is cancelled meanwhile gives back what it got, and is cancelled then.
 
     A lease that nobody hears of would be held as long as the process lives. The cancellation may
     be asyncio's own (`wait_for`), which no cancel scope shields from.
+
+    Args:
+        store: Where the claim is made.
+        claim: A call of the store that claims.
+        leases: What it came to hold.
     """
-    claiming = asyncio.ensure_future(store.claim(worker_id, task_id=task_id))
+    claiming = asyncio.ensure_future(claim)
     try:
         return await asyncio.shield(claiming)
     except asyncio.CancelledError:
         while not claiming.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.shield(claiming)
-        for lease in claiming.result():
+        for lease in leases(claiming.result()):
             await store.release(lease)
         raise
 

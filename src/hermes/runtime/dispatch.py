@@ -16,6 +16,8 @@ from hermes.core.task import Task
 from hermes.errors import CodecError, InputError
 from hermes.store import Store, Submitted
 
+from .claiming import claimed
+
 MAX_INPUT_CHARS = 1_000_000
 RUN_SENDER = "gateway.local"
 
@@ -41,9 +43,16 @@ class Order:
 
 
 async def submit(
-    store: Store, order: Order, *, clock: Clock, new_id: NewUUID
+    store: Store, order: Order, *, clock: Clock, new_id: NewUUID, claim_for: str | None = None
 ) -> tuple[Submitted, list[Recorded]]:
     """Store a task, its first events and its message in one transaction.
+
+    Args:
+        store: The journal.
+        order: What is to be done.
+        clock: Gives the events their time.
+        new_id: Gives them their ids.
+        claim_for: A worker that takes it at once, if nothing stands before it.
 
     Returns:
         The task, new or found by the dedupe key, and the events of a new one.
@@ -92,7 +101,11 @@ async def submit(
         )
         for seq, event in enumerate(events, 1)
     ]
-    done = await store.submit(records, message)
+    done = await claimed(
+        store,
+        store.submit(records, message, claim_for=claim_for),
+        leases=lambda got: [got.lease] if got.lease else [],
+    )
     return done, records if done.is_new else []
 
 

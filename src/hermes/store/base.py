@@ -41,10 +41,15 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """The task that a submit created, or found under the same dedupe key."""
+    """The task that a submit created, or found under the same dedupe key.
+
+    Attributes:
+        lease: Of the new task's message, if it was to be claimed and nothing stood before it.
+    """
 
     task_id: str
     is_new: bool
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +113,15 @@ class MessageRow:
 class TaskWriter(Protocol):
     """The transactions."""
 
-    async def submit(self, records: Sequence[Recorded], message: Message) -> Submitted:
+    async def submit(
+        self, records: Sequence[Recorded], message: Message, *, claim_for: str | None = None
+    ) -> Submitted:
         """Create a task with its first events and its message, all or nothing.
 
         Args:
             records: `task.created` and what follows it, numbered from 1.
             message: Its `dedupe_key`, if any, makes a repeat find the first task.
+            claim_for: A registered worker that works on it at once, if it is first in its lane.
 
         Raises:
             ConflictError: The task id or message id is in use for something else.

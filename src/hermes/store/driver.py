@@ -10,6 +10,9 @@ from typing import Protocol, cast
 
 import apsw
 
+_STATEMENTS_KEPT = 1024
+"""apsw keeps the last uses, not the last statements: one that is used once a run needs room."""
+
 Value = int | float | str | bytes | None
 Bindings = Mapping[str, Value] | Sequence[Value]
 Row = tuple[object, ...]
@@ -55,4 +58,4 @@ def connect(path: str) -> Connection:
     Raises:
         apsw.CantOpenError: As it says; most other faults show at the first statement.
     """
-    return cast("Connection", apsw.Connection(path))
+    return cast("Connection", apsw.Connection(path, statementcachesize=_STATEMENTS_KEPT))

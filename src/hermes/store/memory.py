@@ -87,7 +87,9 @@ class MemoryStore:
     async def __aexit__(self, *exc_info: object) -> None:
         return None
 
-    async def submit(self, records: Sequence[Recorded], message: Message) -> Submitted:
+    async def submit(
+        self, records: Sequence[Recorded], message: Message, *, claim_for: str | None = None
+    ) -> Submitted:
         task = new_task(records, message)
         encode_all(records)
         json.encode(message.to_wire())
@@ -105,7 +107,11 @@ class MemoryStore:
         self._streams[task.task_id] = stream = _Stream(task=task)
         self._add(stream, records, task.status, token=0)
         self._put(message)
-        return Submitted(task_id=task.task_id, is_new=True)
+        queued = self._queued[message.message_id]
+        lease = None
+        if claim_for in self._workers and queued.state == "ready":
+            lease = self._take(queued, claim_for)
+        return Submitted(task_id=task.task_id, is_new=True, lease=lease)
 
     async def claim(
         self,

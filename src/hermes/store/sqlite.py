@@ -100,11 +100,15 @@ class SQLiteStore:
             # Last, since the last connection moves the WAL into the file.
             await self._writer.close()
 
-    async def submit(self, records: Sequence[Recorded], message: Message) -> Submitted:
+    async def submit(
+        self, records: Sequence[Recorded], message: Message, *, claim_for: str | None = None
+    ) -> Submitted:
         task = new_task_row(new_task(records, message))
         events, envelope, now = batch(records), outgoing(message), self._now()
         return await self._write(
-            lambda cursor: transactions.submit(cursor, task, events, envelope, now=now)
+            lambda cursor: transactions.submit(
+                cursor, task, events, envelope, now=now, claim_for=claim_for
+            )
         )
 
     async def claim(

@@ -39,7 +39,13 @@ class Held:
 
 
 def submit(
-    cursor: Cursor, task: Mapping[str, Value], batch: Batch, outgoing: Outgoing, *, now: int
+    cursor: Cursor,
+    task: Mapping[str, Value],
+    batch: Batch,
+    outgoing: Outgoing,
+    *,
+    now: int,
+    claim_for: str | None = None,
 ) -> Submitted:
     """Create a task, unless its message is a repeat."""
     earlier = _accepted(cursor, outgoing)
@@ -55,7 +61,8 @@ def submit(
         raise ConflictError(f"task id {task['task_id']!r} is in use already")
     _insert(cursor, cast("int", created[0]), 0, batch)
     _put(cursor, outgoing, now=now)
-    return Submitted(task_id=outgoing.message.task_id, is_new=True)
+    lease = None if claim_for is None else _claim_new(cursor, claim_for, outgoing)
+    return Submitted(task_id=outgoing.message.task_id, is_new=True, lease=lease)
 
 
 def claim(
@@ -79,10 +86,27 @@ def claim(
     leases: list[Lease] = []
     for row in cursor.execute(sql("ready_messages"), wanted).fetchall():
         place, lane = cast("tuple[int, str]", row[:2])
-        (token,) = cast("tuple[int]", cursor.execute(sql("next_token"), (lane,)).fetchone())
-        cursor.execute(sql("take_message"), (worker_id, token, place))
+        token = _take(cursor, worker_id, place, lane)
         leases.append(read_lease(worker_id, token, row))
     return leases
+
+
+def _claim_new(cursor: Cursor, worker_id: str, outgoing: Outgoing) -> Lease | None:
+    """Lease a message that was just put, if it is ready and the worker is registered."""
+    if cursor.execute(sql("find_worker"), (worker_id,)).fetchone() is None:
+        return None
+    row = cursor.execute(sql("ready_place"), (outgoing.message.message_id,)).fetchone()
+    if row is None:
+        return None
+    token = _take(cursor, worker_id, cast("int", row[0]), outgoing.message.lane)
+    return Lease(message=outgoing.message, token=token, worker_id=worker_id)
+
+
+def _take(cursor: Cursor, worker_id: str, place: int, lane: str) -> int:
+    """Give a ready message to a worker; returns the lane's new token."""
+    (token,) = cast("tuple[int]", cursor.execute(sql("next_token"), (lane,)).fetchone())
+    cursor.execute(sql("take_message"), (worker_id, token, place))
+    return token
 
 
 def append(
@@ -178,11 +202,9 @@ def _find_held(cursor: Cursor, lease: Lease) -> Held | None:
     row = cursor.execute(sql("leased_message"), fence).fetchone()
     if row is None:
         return None
-    (place,) = cast("tuple[int]", row)
-    row = cursor.execute(sql("stream"), (lease.message.task_id,)).fetchone()
-    if row is None:
+    place, key, trace_id, status = cast("tuple[int, int | None, str, bytes]", row)
+    if key is None:
         return Held(place=place, stream=None)
-    key, trace_id, status = cast("tuple[int, str, bytes]", row)
     stream = Stream(key=key, trace_id=trace_id, status=decode_status(status))
     return Held(place=place, stream=stream)
 

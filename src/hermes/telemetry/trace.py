@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -96,11 +95,16 @@ class TraceView:
         place = self._places.get(path)
         if place is None:
             return
-        self.entries[place] = replace(
-            self.entries[place],
-            status=status,
+        begun = self.entries[place]
+        self.entries[place] = TraceEntry(
+            step=begun.step,
+            type=begun.type,
+            name=begun.name,
             duration_ms=round(duration_s * 1000),
             tokens_used=tokens,
+            status=status,
+            path=path,
+            started_ms=begun.started_ms,
             thought=thought or None,
         )
 

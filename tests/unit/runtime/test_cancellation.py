@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 
 from hermes import Agent, Hermes, Limits, tool
+from hermes.core.events import Recorded
+from hermes.core.message import Message
 from hermes.core.task import TERMINAL
 from hermes.errors import InputError
-from hermes.store import Lease, TaskQuery
+from hermes.store import Lease, Submitted, TaskQuery
 from hermes.testing import ScriptedModel, call, calls
 
 
@@ -19,18 +22,29 @@ def agent(*answers: str) -> Agent:
     return Agent(model=ScriptedModel(answers or ["hello"]))
 
 
+@pytest.mark.parametrize("busy", [False, True], ids=["claimed by the submit", "claimed later"])
 async def test_a_cancellation_in_the_middle_of_a_claim_gives_the_lease_back(
-    workdir: Path, monkeypatch: pytest.MonkeyPatch
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, busy: bool
 ) -> None:
     async with Hermes("sqlite:///j.db") as app:
-        claim = app.store.claim
+        submit, claim = app.store.submit, app.store.claim
         running: list[asyncio.Task[object]] = []
+
+        async def submit_and_cancel(
+            records: Sequence[Recorded], message: Message, *, claim_for: str | None = None
+        ) -> Submitted:
+            if busy:
+                return await submit(records, message)
+            monkeypatch.undo()
+            asyncio.get_running_loop().call_soon(running[0].cancel)
+            return await submit(records, message, claim_for=claim_for)
 
         async def claim_and_cancel(worker_id: str, *, task_id: str | None = None) -> list[Lease]:
             monkeypatch.undo()
             asyncio.get_running_loop().call_soon(running[0].cancel)
             return await claim(worker_id, task_id=task_id)
 
+        monkeypatch.setattr(app.store, "submit", submit_and_cancel)
         monkeypatch.setattr(app.store, "claim", claim_and_cancel)
         running.append(asyncio.ensure_future(app.run(agent(), "x", session_id="s")))
         with pytest.raises(asyncio.CancelledError):

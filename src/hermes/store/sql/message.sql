@@ -30,6 +30,9 @@ WHERE state = 'ready'
     AND (:receivers IS NULL OR receiver IN (SELECT value FROM json_each(:receivers)))
 ORDER BY priority DESC, place LIMIT :limit;
 
+-- name: ready_place
+SELECT place FROM message WHERE message_id = ? AND state = 'ready';
+
 -- name: next_token
 INSERT INTO lane (key, token) VALUES (?, 1)
 ON CONFLICT (key) DO UPDATE SET token = token + 1
@@ -40,8 +43,10 @@ UPDATE message SET state = 'leased', worker_id = ?, token = ? WHERE place = ?;
 
 -- name: leased_message
 -- The fence: a row only for the worker and the token that hold the message now.
-SELECT place FROM message
-WHERE message_id = ? AND state = 'leased' AND worker_id = ? AND token = ?;
+SELECT m.place, t.key, t.trace_id, t.status
+FROM message AS m
+LEFT JOIN task AS t ON t.task_id = m.task_id
+WHERE m.message_id = ? AND m.state = 'leased' AND m.worker_id = ? AND m.token = ?;
 
 -- name: message_state
 SELECT state FROM message WHERE message_id = ?;

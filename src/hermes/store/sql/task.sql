@@ -13,9 +13,6 @@ UPDATE task SET state = ? WHERE key = ?;
 -- name: task_key
 SELECT key FROM task WHERE task_id = ?;
 
--- name: stream
-SELECT key, trace_id, status FROM task WHERE task_id = ?;
-
 -- name: newest_tasks
 SELECT key FROM task
 WHERE key < :before
