@@ -12,6 +12,7 @@ HermesError
 │   ├── LeaseHeldError     the task is in the hands of a live worker
 │   ├── ConcurrencyError   another writer appended first: read the stream again
 │   ├── ConflictError      the same id was used for something else
+│   │   └── EffectTakenError  another call has claimed the same business key
 │   └── StoreUnavailableError  the database is locked, full or unreachable
 ├── ModelError             a model gave no usable reply; `retryable` says whether to try again
 ├── ToolError              raised by a tool: the model reads it
@@ -92,6 +93,14 @@ class ConcurrencyError(StoreError):
 
 class ConflictError(StoreError):
     """An id or dedupe key was used before for something else."""
+
+
+class EffectTakenError(ConflictError):
+    """Another call claimed this business key first; nothing was written. Read the ledger again."""
+
+    def __init__(self, tool: str, key: str, *, task_id: str, path: str) -> None:
+        super().__init__(f"{tool} with key {key!r} was begun by task {task_id} at {path}")
+        self.tool, self.key, self.task_id, self.path = tool, key, task_id, path
 
 
 class StoreUnavailableError(StoreError):

@@ -15,11 +15,17 @@ from hermes.core.budget import Limits
 from hermes.core.chat import ToolCall, Usage
 from hermes.core.effects import Effect
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Grows with every change of form. A default is part of the form: it is left out when stored."""
 
 Outcome = Literal["succeeded", "failed", "partial", "cancelled"]
 CallStatus = Literal["ok", "error", "timeout", "in_doubt", "refused"]
+WaitKind = Literal["person", "children", "time", "event"]
+ReviewReason = Literal["in_doubt", "approval", "question", "partial", "dead_letter"]
+ReviewDecision = Literal["approve", "reject", "answer", "done", "retry", "accept", "cancel"]
+"""What a person may say. `approve`/`reject`: of a call that needs approval. `answer`: of a
+question. `done`: a call in doubt took place. `retry`: a call in doubt is made again, or a dead
+message comes back. `accept`/`reject`: of a partial outcome. `cancel`: whatever it waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +47,25 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """What a waiting task waits for: a person's approval or answer, or a call in doubt."""
+    """What a waiting task waits for: a person (by a review), children, a time, or an event.
 
-    kind: Literal["approval", "question", "in_doubt"]
+    Attributes:
+        kind: A reason of a review, or `children`, `time`, `event`.
+        path: The call that waits; "" if it is the task as a whole.
+        name: Of the tool, the event, or the message.
+        text: One line for people.
+        wait_id: The wait that ends it.
+        review_id: The review that a person decides; "" if no person is asked.
+        due_at: When the wait ends by itself.
+    """
+
+    kind: Literal[ReviewReason, "children", "time", "event"]
     path: str
     name: str
     text: str
+    wait_id: str = ""
+    review_id: str = ""
+    due_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +76,10 @@ class TaskCreated:
     input: object = None
     session_id: str | None = None
     parent_id: str | None = None
+    parent_path: str = ""
     root_id: str | None = None
+    retry_of: str | None = None
+    fork_of: str | None = None
     criteria: tuple[str, ...] = ()
     limits: Limits = Limits()
     priority: int = 0
@@ -78,12 +100,20 @@ class TaskDispatched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted:
-    """Work begins; `earlier` are the session's tasks whose goal and answer the model is shown."""
+    """Work begins.
+
+    Attributes:
+        code_version: Digest of the agent's definition.
+        earlier: The session's tasks whose goal and answer the model is shown.
+        code: What the run depends on, name to digest, as `prompt`, `model`, `tool:NAME`: what a
+            resume under changed code is compared with. `version` is the agent's own, if it has one.
+    """
 
     type: ClassVar[Literal["task.started"]] = "task.started"
     worker: str
     code_version: str = ""
     earlier: tuple[str, ...] = ()
+    code: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +124,67 @@ class TaskWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResumed:
-    """Work goes on after a crash, an interruption or a wait."""
+    """Work goes on after a crash, an interruption or a wait.
+
+    Attributes:
+        code: As in `TaskStarted`, from here on; empty if nothing has changed.
+        accepted: The differences to before that were accepted, one line each.
+        by: Who accepted them: a person, or a declared migration.
+    """
 
     type: ClassVar[Literal["task.resumed"]] = "task.resumed"
     worker: str
     reason: str
     code_version: str = ""
+    code: Mapping[str, str] = field(default_factory=dict[str, str])
+    accepted: tuple[str, ...] = ()
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSplit:
+    """A call handed work to child tasks and waits for them.
+
+    Attributes:
+        path: The call.
+        round: From 1; a later round makes the unmet parts again.
+        children: Task ids of this round, in the order of their results.
+        unmet: Places, from 0, in the first round's list that this round makes again.
+        accept_ratio: Share of succeeded children from which a person may accept the rest as unmet.
+        max_rounds: How often unmet parts are made again before a person is asked.
+    """
+
+    type: ClassVar[Literal["task.split"]] = "task.split"
+    path: str
+    round: int
+    children: tuple[str, ...]
+    unmet: tuple[int, ...] = ()
+    accept_ratio: float = 0.5
+    max_rounds: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequested:
+    """A person is asked; the open question itself stands in the store's reviews."""
+
+    type: ClassVar[Literal["review.requested"]] = "review.requested"
+    review_id: str
+    reason: ReviewReason
+    path: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDecided:
+    """The run took a person's decision in."""
+
+    type: ClassVar[Literal["review.decided"]] = "review.decided"
+    review_id: str
+    path: str
+    decision: ReviewDecision
+    by: str
+    answer: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +247,7 @@ class ToolStarted:
         fingerprint: Digest of tool name and canonical arguments.
         arguments: The arguments as the tool gets them, if they differ from what the model wrote.
         repairs: What was changed on the way, one line each.
+        key: The business key that this call claims, with its scope: "" for none.
     """
 
     type: ClassVar[Literal["tool.started"]] = "tool.started"
@@ -173,6 +259,8 @@ class ToolStarted:
     timeout_s: float | None = None
     arguments: Mapping[str, object] | None = None
     repairs: tuple[str, ...] = ()
+    key: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +373,7 @@ TaskEvent = (
     | TaskWaiting
     | TaskResumed
     | TaskSettled
+    | TaskSplit
     | ModelRequested
     | ModelReplied
     | ModelFailed
@@ -297,6 +386,8 @@ TaskEvent = (
     | ProgressReported
     | ArtifactSaved
     | BudgetExceeded
+    | ReviewRequested
+    | ReviewDecided
     | MessageSent
     | MessageHandled
 )

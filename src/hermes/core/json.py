@@ -58,8 +58,8 @@ def loads(text: str | bytes) -> object:
         value: object = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as exc:  # TypeError: a lone surrogate
         raise CodecError(f"not JSON: {exc}") from exc
-    may_overflow = _HUGE_TEXT if isinstance(text, str) else _HUGE_BYTES
-    if may_overflow.search(text) and not is_finite(value):
+    is_suspect = _HUGE_TEXT.search(text) if isinstance(text, str) else _HUGE_BYTES.search(text)
+    if is_suspect and not is_finite(value):
         raise CodecError("not JSON: it holds a number too large for a float, such as 1e999")
     return value
 

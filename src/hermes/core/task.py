@@ -49,9 +49,12 @@ TERMINAL = frozenset(
 
 TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.PENDING: frozenset({TaskState.DISPATCHED, TaskState.CANCELLED, TaskState.FAILED}),
-    TaskState.DISPATCHED: frozenset({TaskState.PROCESSING, TaskState.CANCELLED, TaskState.FAILED}),
+    # DISPATCHED → WAITING: its message died before work began, and a person is asked.
+    TaskState.DISPATCHED: frozenset(
+        {TaskState.PROCESSING, TaskState.WAITING, TaskState.CANCELLED, TaskState.FAILED}
+    ),
     TaskState.PROCESSING: frozenset({TaskState.PROCESSING, TaskState.WAITING}) | TERMINAL,
-    TaskState.WAITING: frozenset({TaskState.PROCESSING}) | TERMINAL,
+    TaskState.WAITING: frozenset({TaskState.PROCESSING, TaskState.WAITING}) | TERMINAL,
     TaskState.SUCCEEDED: frozenset(),
     TaskState.FAILED: frozenset(),
     TaskState.PARTIAL: frozenset(),

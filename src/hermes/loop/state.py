@@ -19,11 +19,14 @@ from hermes.core.events import (
     ModelReplied,
     ModelRequested,
     ProgressReported,
+    ReviewDecided,
+    ReviewRequested,
     TaskCreated,
     TaskDispatched,
     TaskEvent,
     TaskResumed,
     TaskSettled,
+    TaskSplit,
     TaskStarted,
     TaskWaiting,
     ToolFailed,
@@ -140,6 +143,9 @@ class RunState:
                 | TaskWaiting()
                 | TaskResumed()
                 | TaskSettled()
+                | TaskSplit()
+                | ReviewRequested()
+                | ReviewDecided()
                 | ProgressReported()
                 | MessageSent()
                 | MessageHandled()

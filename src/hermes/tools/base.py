@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol
+from enum import Enum
+from typing import Final, Generic, Literal, Protocol
 
 from typing_extensions import ParamSpec, TypeVar
 
@@ -13,7 +14,18 @@ from hermes.core.effects import Effect
 from hermes.core.events import CallStatus, Fault
 from hermes.core.request import AgentRequest
 
+from .waiting import Waiting
+
 DEFAULT_TIMEOUT_S = 30.0
+
+
+class NotDoneType(Enum):
+    """The one value that says that a call surely did not take place."""
+
+    NOT_DONE = "not done"
+
+
+NOT_DONE: Final = NotDoneType.NOT_DONE
 
 
 class Workbench(Protocol):
@@ -94,6 +106,13 @@ P = ParamSpec("P", default=...)
 R_co = TypeVar("R_co", covariant=True, default=object)
 
 Invoke = Callable[[Mapping[str, object], ToolContext], Awaitable[object]]
+Reconcile = Callable[[str, dict[str, object]], object]
+"""Idempotency key and plain arguments to the call's result if it took place, `NOT_DONE` if it
+surely did not; async or plain. What it raises leaves the call in doubt."""
+BusinessKey = Callable[[Mapping[str, object]], str]
+"""Plain arguments to what makes two calls the same deed."""
+KeyScope = Literal["root", "global"]
+RunIn = Literal["thread", "process"]
 Bind = Callable[[Mapping[str, object]], dict[str, object]]
 
 
@@ -108,6 +127,12 @@ class Tool(Generic[P, R_co]):
             `ArgumentFault`. Each call makes fresh objects.
         invoke: Runs the function with bound arguments; plain functions run in a thread.
         fingerprint: Digest of name, schema and effect: what a resumed run compares.
+        reconcile: Finds out whether a call whose outcome is unknown took place; with the effect
+            `reconcile` alone.
+        key: Two calls with the same business key are one deed, in whatever words.
+        key_scope: Within the tree of tasks, or for all tasks.
+        requires_approval: A person decides before each call.
+        run_in: Where a plain function runs.
         origin: File and line where the tool was made, `tools.py:12`; "" if unknown.
     """
 
@@ -122,6 +147,11 @@ class Tool(Generic[P, R_co]):
     timeout_s: float | None = DEFAULT_TIMEOUT_S
     fingerprint: str = ""
     origin: str = ""
+    reconcile: Reconcile | None = None
+    key: BusinessKey | None = None
+    key_scope: KeyScope = "root"
+    requires_approval: bool = False
+    run_in: RunIn = "thread"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
@@ -146,6 +176,7 @@ class ToolResult:
         content: What the model reads, to the letter.
         size: Characters of the full text; more than `content` has if it was capped.
         full: UTF-8 of the full text if `content` is only its head and tail.
+        waiting: What the call waits for, in place of a result; the status is then `ok`.
     """
 
     status: CallStatus
@@ -155,3 +186,4 @@ class ToolResult:
     size: int = 0
     full: bytes | None = None
     duration_s: float = 0.0
+    waiting: Waiting | None = None
