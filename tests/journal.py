@@ -3,19 +3,23 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Literal
 
 from hermes.core.events import (
     ProgressReported,
     Recorded,
+    ReviewReason,
     TaskCreated,
     TaskDispatched,
     TaskEvent,
     TaskSettled,
     TaskStarted,
+    TaskWaiting,
+    WaitKind,
 )
 from hermes.core.message import Message
-from hermes.store.base import Lease, Store, Worker
+from hermes.store.base import Also, Lease, NewTask, Review, Store, Wait, Worker
 from hermes.testing.clock import START
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -71,6 +75,61 @@ def dispatch(task_id: str, *, session_id: str | None = None) -> Message:
     return message(f"msg_{task_id}", task_id=task_id, lane=session_id or task_id)
 
 
+def child(
+    task_id: str,
+    *,
+    parent_id: str = "task_1",
+    path: str = "/turn1/tool1#1",
+    root_id: str = "task_1",
+) -> NewTask:
+    """A task that another one hands work to."""
+    created = TaskCreated(
+        agent="a", goal="a part of it", parent_id=parent_id, parent_path=path, root_id=root_id
+    )
+    sent = TaskDispatched(receiver="executor.a", message_id=f"msg_{task_id}")
+    records = [record(task_id, 1, created), record(task_id, 2, sent)]
+    return NewTask(records=records, message=dispatch(task_id))
+
+
+def waiting(task_id: str, seq: int, *, salt: str = "") -> Recorded:
+    return record(task_id, seq, TaskWaiting(pending=()), salt=salt)
+
+
+def wait(
+    wait_id: str = "wait_1",
+    *,
+    task_id: str = "task_1",
+    kind: WaitKind = "event",
+    key: str = "paid",
+    due_at: datetime | None = None,
+) -> Wait:
+    return Wait(
+        wait_id=wait_id, task_id=task_id, path="/turn1/tool1", kind=kind, key=key, due_at=due_at
+    )
+
+
+def review(
+    number: int = 1, *, task_id: str = "task_1", reason: ReviewReason = "approval"
+) -> Review:
+    """A question to a person; `asking` is the wait for it."""
+    return Review(
+        review_id=f"review_{number}",
+        wait_id=f"wait_{number}",
+        task_id=task_id,
+        path="/turn1/tool1",
+        reason=reason,
+        name="pay",
+        text="请批准 pay",
+        created_at=START,
+        data={"arguments": {"amount": 5}},
+    )
+
+
+def asking(asked: Review) -> Wait:
+    """The wait that a review's decision ends."""
+    return wait(asked.wait_id, task_id=asked.task_id, kind="person", key=asked.review_id)
+
+
 async def enroll(store: Store, worker_id: str = WORKER) -> None:
     """Register a worker."""
     await store.register(
@@ -99,6 +158,26 @@ async def start(store: Store, task_id: str = "task_1") -> Lease:
     (lease,) = await store.claim(WORKER, task_id=task_id)
     await store.append(lease, [record(task_id, 3, TaskStarted(worker=WORKER))])
     return lease
+
+
+async def suspend(store: Store, also: Also, task_id: str = "task_1") -> None:
+    """A task at event 4 that waits, without a lease and without a message of its own."""
+    lease = await start(store, task_id)
+    await store.finish(lease, [waiting(task_id, 4)], also=also)
+
+
+async def claim_one(store: Store, task_id: str = "task_1") -> Lease:
+    """The lease of the one message about a task that is ready."""
+    (lease,) = await store.claim(WORKER, task_id=task_id)
+    return lease
+
+
+async def settle(store: Store, task_id: str) -> None:
+    """Claim a dispatched task, and bring it to its end."""
+    lease = await claim_one(store, task_id)
+    seq = (await store.task(task_id)).status.seq
+    started = record(task_id, seq + 1, TaskStarted(worker=WORKER))
+    await store.finish(lease, [started, settled(task_id, seq + 2)])
 
 
 async def texts(store: Store, task_id: str = "task_1") -> list[str]:

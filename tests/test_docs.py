@@ -14,10 +14,13 @@ from pydantic import AliasChoices
 from pytest_examples import CodeExample, EvalExample, find_examples
 
 from hermes.config import Settings
+from tests.documents import blocks, play
+from tests.postgres import database
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "providers" / "server.py"
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
+GUIDES = [ROOT / "docs" / name for name in ("promises.md", "surviving-tools.md", "postgresql.md")]
 SCRIPT = [
     {
         "calls": [{"name": "add", "arguments": '{"a": 2, "b": 3}'}],
@@ -77,3 +80,20 @@ def test_every_command_and_exit_code_is_named(document: Path) -> None:
         assert f"hermes {command}" in text
     for code in (0, 1, 2, 3, 130):
         assert f"| {code} |" in text
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_what_a_guide_shows_is_what_happens(guide: Path, workdir: Path) -> None:
+    if "postgresql://" not in guide.read_text(encoding="utf-8"):
+        play(guide, workdir, {})
+        return
+    with database() as url:
+        play(guide, workdir, {"postgresql://hermes@db.example/hermes": url})
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_a_guide_names_only_files_and_guides_that_exist(guide: Path) -> None:
+    text = guide.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (guide.parent / target).exists(), target
+    assert any(block.kind == "console" for block in blocks(guide))

@@ -9,17 +9,23 @@ import sys
 import hermes
 
 PUBLIC = [
+    "NOT_DONE",
     "Agent",
     "AgentRequest",
     "AgentResponse",
+    "Child",
+    "Children",
+    "Event",
     "Hermes",
     "HermesError",
     "Limits",
     "NotDone",
+    "Question",
     "Tool",
     "ToolContext",
     "ToolError",
     "TraceEntry",
+    "Until",
     "Usage",
     "__version__",
     "register_tool",

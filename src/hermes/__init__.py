@@ -11,22 +11,39 @@ if TYPE_CHECKING:
     from hermes.core.chat import Usage
     from hermes.core.request import AgentRequest, AgentResponse, TraceEntry
     from hermes.errors import HermesError, NotDone, ToolError
-    from hermes.tools import Tool, ToolContext, register_tool, tool
+    from hermes.tools import (
+        NOT_DONE,
+        Child,
+        Children,
+        Event,
+        Question,
+        Tool,
+        ToolContext,
+        Until,
+        register_tool,
+        tool,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "NOT_DONE",
     "Agent",
     "AgentRequest",
     "AgentResponse",
+    "Child",
+    "Children",
+    "Event",
     "Hermes",
     "HermesError",
     "Limits",
     "NotDone",
+    "Question",
     "Tool",
     "ToolContext",
     "ToolError",
     "TraceEntry",
+    "Until",
     "Usage",
     "__version__",
     "register_tool",
@@ -34,17 +51,23 @@ __all__ = [
 ]
 
 _HOMES = {
+    "NOT_DONE": "hermes.tools",
     "Agent": "hermes.app",
     "AgentRequest": "hermes.core.request",
     "AgentResponse": "hermes.core.request",
+    "Child": "hermes.tools",
+    "Children": "hermes.tools",
+    "Event": "hermes.tools",
     "Hermes": "hermes.app",
     "HermesError": "hermes.errors",
     "Limits": "hermes.core.budget",
     "NotDone": "hermes.errors",
+    "Question": "hermes.tools",
     "Tool": "hermes.tools",
     "ToolContext": "hermes.tools",
     "ToolError": "hermes.errors",
     "TraceEntry": "hermes.core.request",
+    "Until": "hermes.tools",
     "Usage": "hermes.core.chat",
     "register_tool": "hermes.tools",
     "tool": "hermes.tools",

@@ -16,40 +16,43 @@ from anyio.abc import TaskGroup
 from hermes.agents import (
     AgentDefinition,
     Equipment,
-    Executor,
+    Launch,
+    Migration,
     load_agent,
-    response_of,
 )
+from hermes.agents.code import manifest
 from hermes.core import ids, json
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock, SystemClock
-from hermes.core.events import Recorded
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
-from hermes.core.task import Task, TaskState
-from hermes.errors import (
-    ConfigError,
-    InputError,
-    NotFoundError,
-    StaleLeaseError,
-    StoreError,
-)
-from hermes.loop import Decision, Observer, RunState, calls_in_doubt, tell
+from hermes.core.task import Task
+from hermes.errors import ConfigError, InputError, NotFoundError, StoreError
+from hermes.loop import Decision, Observer
 from hermes.models import ClientPool, Model, open_model
 from hermes.runtime import (
+    Carrier,
+    ChildCommand,
+    ChildProcesses,
+    Equip,
+    Inline,
+    LeaseTimes,
     Order,
+    Roster,
     Turns,
-    WorkerProcess,
-    claim_task,
-    free_task,
+    WorkLoop,
+    cancel_tree,
     submit,
-    wake_message,
 )
+from hermes.runtime.fork import Changes, Forked, Step, check_settled, fork, retry
+from hermes.runtime.replay import Replayed, replay
 from hermes.store import Lease, Store, open_store
 from hermes.tools import Tool, ToolRegistry, tool
 
 if TYPE_CHECKING:
     from hermes.config import Settings
+
+CANCEL_WAIT_S = 5.0
 
 _LOG = logging.getLogger("hermes.app")
 
@@ -70,6 +73,8 @@ class Agent:
         input_schema: JSON Schema of structured input.
         output_schema: JSON Schema that the answer has to fit; `output` is then an object.
         required_tools: Tools that must have succeeded before the end.
+        version: Your word for this state of the agent, such as `2`.
+        migrations: How tasks of older versions go on with this one.
     """
 
     def __init__(
@@ -85,6 +90,8 @@ class Agent:
         input_schema: Mapping[str, object] | None = None,
         output_schema: Mapping[str, object] | None = None,
         required_tools: Sequence[str] = (),
+        version: str = "",
+        migrations: Sequence[Migration] = (),
     ) -> None:
         self.model = None if model is None or isinstance(model, str) else model
         self.definition = AgentDefinition(
@@ -98,6 +105,8 @@ class Agent:
             input_schema=input_schema,
             output_schema=output_schema,
             required_tools=tuple(required_tools),
+            version=version,
+            migrations=tuple(migrations),
         )
 
     @classmethod
@@ -164,11 +173,13 @@ class RunOptions:
         stream: Ask the model for a stream and pass its pieces to the observers.
         observers: Watch the run as it goes.
         launch: Kept with the task: how `hermes resume` finds agent, tools and settings again.
+        model_chosen: The model of a resume was given on purpose, and may differ from the record's.
     """
 
     stream: bool = False
     observers: Sequence[Observer] = ()
     launch: Mapping[str, object] = field(default_factory=dict[str, object])
+    model_chosen: bool = False
 
 
 class Hermes:
@@ -179,6 +190,9 @@ class Hermes:
         settings: Settings to use; read from files and environment by default, when needed.
         clock: Where time comes from.
         new_id: Where new ids come from.
+        agents: Found by name for tasks that other tasks hand on, or that a worker claims.
+        files: The same for agents in files.
+        worker_id: The name it goes by as a worker; a new one by default.
     """
 
     def __init__(
@@ -188,7 +202,12 @@ class Hermes:
         settings: Settings | None = None,
         clock: Clock | None = None,
         new_id: NewUUID = uuid7,
+        agents: Iterable[Agent] = (),
+        files: Mapping[str, Launch] | None = None,
+        worker_id: str | None = None,
     ) -> None:
+        self._agents = {agent.definition.name: agent for agent in agents}
+        self._roster, self._worker_id = Roster(files), worker_id
         self._database, self._settings = database, settings
         self._clock: Clock = clock or SystemClock()
         self._new_id = new_id
@@ -198,17 +217,25 @@ class Hermes:
         self._turns = Turns()
         self._store: Store | None = None
         self._background: TaskGroup | None = None
-        self._starting = anyio.Lock()
-        self._worker: WorkerProcess | None = None
+        self._carrier: Carrier | None = None
 
     async def __aenter__(self) -> Self:
         store = open_store(
             self._database or self.settings.database_url,
             clock=self._clock,
             synchronous=self.settings.sqlite_synchronous,
+            pool_size=self.settings.postgres_pool_size,
         )
         self._store = await self._stack.enter_async_context(store)
         self._background = await anyio.create_task_group().__aenter__()
+        self._carrier = Carrier(
+            self._store,
+            group=self._background,
+            clock=self._clock,
+            new_id=self._new_id,
+            worker_id=self._worker_id,
+            times=LeaseTimes(lease_s=self.settings.lease_s, heartbeat_s=self.settings.heartbeat_s),
+        )
         return self
 
     async def __aexit__(
@@ -227,10 +254,12 @@ class Hermes:
                 # The block's own exception is not the group's: it must leave as it is.
                 await self._background.__aexit__(None, None, None)
         finally:
-            if self._worker is not None:
-                await self._worker.stop()
-            await self._stack.__aexit__(kind, exc, trace)
-            self._store, self._background, self._worker = None, None, None
+            try:
+                if self._carrier is not None:
+                    await self._carrier.close()
+            finally:
+                await self._stack.__aexit__(kind, exc, trace)
+            self._store, self._background, self._carrier = None, None, None
             self._models, self._clients = {}, None
 
     @property
@@ -287,48 +316,53 @@ class Hermes:
         """
         options = options or RunOptions()
         request = _request(input, session_id, metadata)
-        agent.definition.check_input(request)
         equipment = self._equip(agent, options, self.settings)
-        order = Order(
-            task_id=ids.task_id(self._new_id),
-            receiver=agent.definition.name,
-            request=request,
-            limits=equipment.limits,
-            variables=variables or {},
-            launch={"by": "program", **options.launch, "settings": self.settings.recordable()},
-            code_version=agent.definition.digest,
-            dedupe_key=dedupe_key,
-        )
+        order = self._order(agent, request, equipment.limits, variables, dedupe_key, options)
         own_key = None if dedupe_key is None else f"{agent.definition.name} {dedupe_key}"
         async with (
             self._turns.take("session", request.session_id),
             self._turns.take("dedupe key", own_key),
         ):
             try:
-                return await self._submit_and_carry(order, agent, equipment)
+                equip = self._equipper(agent, order.task_id, equipment)
+                return await self._inline.begin(order, equipment, equip)
             except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True):
-                    await self._settle_unbegun(order.task_id, equipment)
+                await self._cancel_quickly(order.task_id)
                 raise
 
-    async def _submit_and_carry(
-        self, order: Order, agent: Agent, equipment: Equipment
-    ) -> AgentResponse:
-        worker = await self._process()
-        done, records = await submit(
-            self.store,
-            order,
-            clock=self._clock,
-            new_id=self._new_id,
-            claim_for=worker.worker_id,
-        )
-        if not done.is_new:
-            return await self._continue(done.task_id, agent, equipment, None)
-        for record in records:
-            tell(equipment.observers, lambda observer, record=record: observer.recorded(record))
-        if done.lease is None:
-            return await self._carry(done.task_id, equipment)
-        return await self._work(done.lease, equipment, records=records)
+    async def submit(
+        self,
+        agent: Agent,
+        input: str | Mapping[str, object] | AgentRequest,
+        *,
+        session_id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        variables: Mapping[str, object] | None = None,
+        dedupe_key: str | None = None,
+        options: RunOptions | None = None,
+    ) -> str:
+        """Store a task for whichever worker comes to it; durable on return.
+
+        Args:
+            agent: Who is to do it.
+            input: As for `run`, and so are the others.
+            session_id: As for `run`.
+            metadata: As for `run`.
+            variables: As for `run`.
+            dedupe_key: As for `run`.
+            options: Its `launch` tells the worker where to find the agent.
+
+        Returns:
+            The id of the task, new or found by its dedupe key.
+
+        Raises:
+            InputError: The input is empty or does not fit the input schema.
+        """
+        request = _request(input, session_id, metadata)
+        limits = agent.definition.limits or Limits(max_steps=self.settings.max_steps)
+        order = self._order(agent, request, limits, variables, dedupe_key, options or RunOptions())
+        done, _ = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
+        return done.task_id
 
     async def resume(
         self,
@@ -337,6 +371,7 @@ class Hermes:
         *,
         decision: Decision | None = None,
         limits: Limits | None = None,
+        accept_changes: bool = False,
         options: RunOptions | None = None,
     ) -> AgentResponse:
         """Go on with a task at the step where it broke; a settled task is only reported.
@@ -346,19 +381,166 @@ class Hermes:
             agent: The same agent as before; an open call of another one is refused.
             decision: A person's word on calls in doubt: `done` or `again`.
             limits: New bounds; the task's own by default.
+            accept_changes: Go on although the agent, a tool or the model is not what it was; what
+                differs is kept in the record.
             options: Streaming, and who watches.
 
         Raises:
             NotFoundError: No such task.
             InputError: The task is another agent's, or no call of it is in doubt.
             LeaseHeldError: A live process works on it.
-            DriftError: The open call would now be another one.
+            DriftError: The program is not the one of the record, or the open call would now be
+                another one.
         """
         task = await self.store.task(task_id)
         settings = self.settings.as_recorded(task.spec.launch.get("settings"))
         equipment = self._equip(agent, options or RunOptions(), settings)
-        equipment = replace(equipment, limits=limits or task.spec.limits)
-        return await self._continue(task_id, agent, equipment, decision)
+        equipment = replace(
+            equipment, limits=limits or task.spec.limits, accept_changes=accept_changes
+        )
+        _check_own(task, agent)
+        equip = self._equipper(agent, task_id, equipment)
+        try:
+            return await self._inline.go_on(task_id, equipment, equip, decision=decision)
+        except anyio.get_cancelled_exc_class():
+            await self._cancel_quickly(task_id)
+            raise
+
+    async def replay(self, task_id: str, agent: Agent) -> Replayed:
+        """Decide a task again, offline: the present agent against recorded replies and results.
+
+        Nothing is asked and nothing has an effect. A playbook decides anew; of any other model the
+        recorded replies are taken.
+
+        Args:
+            task_id: The whole id; in any state.
+            agent: As it is now.
+
+        Raises:
+            NotFoundError: No such task.
+            InputError: It was never begun.
+        """
+        task = await self.store.task(task_id)
+        model, registry = self._offline(agent, task)
+        return await replay(
+            self.store, task_id, agent.definition, registry, model, clock=self._clock
+        )
+
+    async def fork(self, task_id: str, agent: Agent, *, at: str, changes: Changes) -> Forked:
+        """Submit a task that begins with the record of another one; `resume` carries it.
+
+        Args:
+            task_id: The whole id of the other one.
+            agent: Who is to go on with it; what differs from the record is accepted and noted.
+            at: The first step that is made anew, such as `/turn3` or `/turn3/tool1`.
+            changes: What the new task has otherwise.
+
+        Raises:
+            NotFoundError: No such task.
+            InputError: There is no such step, or a call before it has no outcome.
+        """
+        return await self._fork(task_id, agent, at, changes, is_retry=False)
+
+    async def retry(
+        self, task_id: str, agent: Agent, *, at: str | None = None, changes: Changes | None = None
+    ) -> Forked:
+        """Submit a settled task once more, from its beginning or from a step; `resume` carries it.
+
+        Raises:
+            NotFoundError: No such task.
+            InputError: It is not settled, or there is no such step.
+        """
+        await check_settled(self.store, task_id)
+        if at is not None:
+            return await self._fork(task_id, agent, at, changes or Changes(), is_retry=True)
+        _check_own(await self.store.task(task_id), agent)
+        return await retry(
+            self.store, task_id, changes or Changes(), clock=self._clock, new_id=self._new_id
+        )
+
+    async def _fork(
+        self, task_id: str, agent: Agent, at: str, changes: Changes, *, is_retry: bool
+    ) -> Forked:
+        task = await self.store.task(task_id)
+        model, registry = self._offline(agent, task)
+        code = manifest(agent.definition, registry, model, goal=task.spec.goal)
+        return await fork(
+            self.store,
+            task_id,
+            Step.of(at),
+            replace(changes, code=code),
+            clock=self._clock,
+            new_id=self._new_id,
+            is_retry=is_retry,
+        )
+
+    def _offline(self, agent: Agent, task: Task) -> tuple[Model | str, ToolRegistry]:
+        """What decides, by its name alone where nothing is to be asked, and the tools."""
+        _check_own(task, agent)
+        settings = self.settings.as_recorded(task.spec.launch.get("settings"))
+        registry = agent.definition.registry(settings.tool_groups)
+        spec = agent.definition.model or settings.model_name or ""
+        if agent.model is not None:
+            return agent.model, registry
+        return (self._model(spec, settings) if spec.startswith("playbook:") else spec), registry
+
+    async def cancel(self, task_id: str, *, wait_s: float = CANCEL_WAIT_S) -> list[Task]:
+        """End a task and all below it; what nobody works on is settled here.
+
+        Args:
+            task_id: The whole id.
+            wait_s: How long to wait for those who work on it.
+
+        Returns:
+            Those that are not settled yet: who works on them, or comes to, will settle them.
+
+        Raises:
+            NotFoundError: No such task.
+        """
+        return await cancel_tree(self._at_work, task_id, wait_s=wait_s)
+
+    async def signal(self, name: str, payload: object = None) -> bool:
+        """Let the event `name` happen: every task that waits for it goes on, now or later.
+
+        Args:
+            name: As the tasks call it.
+            payload: Plain JSON; what their call returns.
+
+        Returns:
+            False if it had happened before: nothing is changed then.
+        """
+        return await self.store.signal(name, payload)
+
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] = (),
+        concurrency: int | None = None,
+        task_id: str | None = None,
+        child: ChildCommand | None = None,
+        on_claim: Callable[[Lease], None] | None = None,
+    ) -> WorkLoop:
+        """Work on whatever is submitted: `await app.worker().run()`.
+
+        Args:
+            queues: Only tasks of these agents; any by default.
+            concurrency: How many tasks at a time; `HERMES_CONCURRENCY` by default.
+            task_id: Only this task.
+            child: Starts a process for a message that was in the hands of one when it died;
+                without it, this one handles it.
+            on_claim: Called with each message that is claimed.
+        """
+        alone = None if child is None else ChildProcesses(self.store, child, new_id=self._new_id)
+        return WorkLoop(
+            self._at_work,
+            equip=self._equip_task,
+            concurrency=concurrency or self.settings.concurrency,
+            receivers=queues,
+            task_id=task_id,
+            drain_s=self.settings.drain_s,
+            alone=alone,
+            on_claim=on_claim,
+        )
 
     def tools(self, agent: Agent) -> ToolRegistry:
         """The tools that are on for an agent.
@@ -369,105 +551,69 @@ class Hermes:
         """
         return agent.definition.registry(self.settings.tool_groups)
 
-    async def _continue(
-        self, task_id: str, agent: Agent, equipment: Equipment, decision: Decision | None
-    ) -> AgentResponse:
-        task = await self.store.task(task_id)
-        if task.spec.agent != agent.definition.name:
-            raise InputError(
-                f"task {task_id} is of agent {task.spec.agent!r}, not {agent.definition.name!r}",
-                hint="resume it with its own agent",
+    @property
+    def _at_work(self) -> Carrier:
+        if self._carrier is None:
+            raise ConfigError(
+                "the application is not open", hint="use `async with Hermes() as app`"
             )
-        if task.state.is_terminal or (task.state == TaskState.WAITING and decision is None):
-            return response_of(await self.store.events(task_id))
-        await free_task(self.store, task_id, clock=self._clock)
-        if decision is not None:
-            await self._check_doubt(task_id)
-        if task.state == TaskState.WAITING:
-            await self._wake(task)
-        reason = "decided by a person" if decision else "resumed at the command of a person"
-        return await self._carry(task_id, equipment, reason=reason, decision=decision)
+        return self._carrier
 
-    async def _carry(
-        self,
-        task_id: str,
-        equipment: Equipment,
-        *,
-        reason: str = "",
-        decision: Decision | None = None,
-    ) -> AgentResponse:
-        lease = await self._claim(task_id)
-        return await self._work(lease, equipment, reason=reason, decision=decision)
+    @property
+    def _inline(self) -> Inline:
+        return Inline(self._at_work, concurrency=self.settings.concurrency)
 
-    async def _work(
-        self,
-        lease: Lease,
-        equipment: Equipment,
-        *,
-        records: Sequence[Recorded] | None = None,
-        reason: str = "",
-        decision: Decision | None = None,
-    ) -> AgentResponse:
-        try:
-            return await self._executor().carry(
-                lease, equipment, records=records, reason=reason, decision=decision
-            )
-        except BaseException:
-            await self._give_back(lease)
-            raise
-
-    async def _claim(self, task_id: str) -> Lease:
-        worker = await self._process()
-        try:
-            return await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
-        except NotFoundError:
-            if any(known.worker_id == worker.worker_id for known in await self.store.workers()):
-                raise
-            worker.is_dead = True  # another process took it for dead: go on as a new worker
-        worker = await self._process()
-        return await claim_task(self.store, worker.worker_id, task_id, clock=self._clock)
-
-    async def _settle_unbegun(self, task_id: str, equipment: Equipment) -> None:
-        """Settle a task that was cancelled before its work began, unless others are before it."""
-        worker = await self._process()
-        for lease in await self.store.claim(worker.worker_id, task_id=task_id):
-            await self._executor().cancel(lease, equipment.observers)
-
-    def _executor(self) -> Executor:
-        return Executor(self.store, clock=self._clock, new_id=self._new_id)
-
-    async def _give_back(self, lease: Lease) -> None:
-        """Let others have the task at once, whatever ended the work on it."""
+    async def _cancel_quickly(self, task_id: str) -> None:
+        """Settle what a cancelled caller leaves, unless others work on it."""
         with anyio.CancelScope(shield=True):
             try:
-                await self.store.release(lease)
-            except StaleLeaseError:
-                return  # it was finished
-            except StoreError as exc:  # the lease ends with this process's worker
-                _LOG.debug("task %s: %s", lease.message.task_id, exc)
+                await cancel_tree(self._at_work, task_id, wait_s=0.5)
+            except NotFoundError:
+                return  # it was cancelled before it was stored
+            except StoreError as exc:
+                _LOG.warning("task %s could not be cancelled: %s", task_id, exc)
 
-    async def _check_doubt(self, task_id: str) -> None:
-        records = await self.store.events(task_id)
-        if not calls_in_doubt(RunState.of(record.event for record in records)):
-            raise InputError(
-                f"task {task_id} has no call in doubt", hint="resume it without a decision"
-            )
+    def _order(
+        self,
+        agent: Agent,
+        request: AgentRequest,
+        limits: Limits,
+        variables: Mapping[str, object] | None,
+        dedupe_key: str | None,
+        options: RunOptions,
+    ) -> Order:
+        agent.definition.check_input(request)
+        return Order(
+            task_id=ids.task_id(self._new_id),
+            receiver=agent.definition.name,
+            request=request,
+            limits=limits,
+            variables=variables or {},
+            launch={"by": "program", **options.launch, "settings": self.settings.recordable()},
+            code_version=agent.definition.digest,
+            dedupe_key=dedupe_key,
+        )
 
-    async def _wake(self, task: Task) -> None:
-        message = wake_message(task, clock=self._clock, new_id=self._new_id)
-        await self.store.send(message)
+    def _equipper(self, agent: Agent, task_id: str, equipment: Equipment) -> Equip:
+        """How a caller's task and those below it are equipped."""
 
-    async def _process(self) -> WorkerProcess:
-        async with self._starting:
-            if self._worker is not None and self._worker.is_dead:
-                await self._worker.stop()
-                self._worker = None
-            if self._worker is None:
-                assert self._background is not None
-                worker = WorkerProcess(self.store, clock=self._clock, new_id=self._new_id)
-                await worker.start(self._background)
-                self._worker = worker
-            return self._worker
+        def equip(task: Task) -> Equipment:
+            if task.task_id == task_id:
+                return equipment
+            below = self._equip_task(task, caller=agent)
+            return replace(below, accept_changes=equipment.accept_changes)
+
+        return equip
+
+    def _equip_task(self, task: Task, *, caller: Agent | None = None) -> Equipment:
+        name = task.spec.agent
+        agent = self._agents.get(name)
+        if caller is not None and caller.definition.name == name:
+            agent = caller
+        if agent is None:
+            agent = Agent.of(self._roster.definition(task))
+        settings = self.settings.as_recorded(task.spec.launch.get("settings"))
+        return replace(self._equip(agent, RunOptions(), settings), limits=task.spec.limits)
 
     def _equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
         definition = agent.definition
@@ -479,6 +625,7 @@ class Hermes:
             stream=options.stream,
             result_limit_chars=settings.result_limit_chars,
             observers=tuple(options.observers),
+            model_chosen=options.model_chosen,
         )
 
     def _model(self, name: str | None, settings: Settings) -> Model:
@@ -495,6 +642,14 @@ class Hermes:
                 timeout_s=settings.model_timeout_s,
             )
         return self._models[place]
+
+
+def _check_own(task: Task, agent: Agent) -> None:
+    if task.spec.agent != agent.definition.name:
+        raise InputError(
+            f"task {task.task_id} is of agent {task.spec.agent!r}, not {agent.definition.name!r}",
+            hint="go on with its own agent",
+        )
 
 
 def _as_tool(item: Tool[..., object] | Callable[..., object]) -> Tool:

@@ -7,10 +7,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeGuard
+from typing import Annotated, Literal, Self, TypeGuard
 
 from dotenv.parser import parse_stream
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     DotEnvSettingsSource,
@@ -77,6 +84,9 @@ class Settings(BaseSettings):
     sqlite_synchronous: Literal["FULL", "NORMAL"] = Field(
         "FULL", validation_alias=AliasChoices("HERMES_SQLITE_SYNCHRONOUS")
     )
+    postgres_pool_size: int = Field(
+        8, ge=1, le=1000, validation_alias=AliasChoices("HERMES_POSTGRES_POOL_SIZE")
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", validation_alias=AliasChoices("HERMES_LOG_LEVEL")
     )
@@ -86,6 +96,19 @@ class Settings(BaseSettings):
     env: Literal["development", "production"] = Field(
         "development", validation_alias=AliasChoices("HERMES_ENV")
     )
+    lease_s: float = Field(30.0, ge=0.5, validation_alias=AliasChoices("HERMES_LEASE_S"))
+    heartbeat_s: float = Field(10.0, gt=0, validation_alias=AliasChoices("HERMES_HEARTBEAT_S"))
+    drain_s: float = Field(30.0, ge=0, validation_alias=AliasChoices("HERMES_DRAIN_S"))
+    concurrency: int = Field(8, ge=1, le=1000, validation_alias=AliasChoices("HERMES_CONCURRENCY"))
+
+    @model_validator(mode="after")
+    def _renews_in_time(self) -> Self:
+        if self.heartbeat_s * 2 >= self.lease_s:
+            raise ValueError(
+                f"HERMES_HEARTBEAT_S ({self.heartbeat_s:g}) must be less than half of "
+                f"HERMES_LEASE_S ({self.lease_s:g}): a lease has to outlive a missed heartbeat"
+            )
+        return self
 
     def recordable(self) -> dict[str, object]:
         """What a resume needs to know; an address that holds a password is left out."""
@@ -169,6 +192,9 @@ def _validate(
         settings = Settings.model_validate(dict(values))
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
+            if not error["loc"]:  # settings that do not fit each other
+                faults.append(error["msg"].removeprefix("Value error, "))
+                continue
             name = _FIELD_OF[str(error["loc"][0])]
             seen = "" if name == "api_key" else f", got {error['input']!r:.80}"
             faults.append(f"{sources[name]}: `{_shown(name, sources[name])}`: {error['msg']}{seen}")

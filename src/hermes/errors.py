@@ -23,6 +23,8 @@ HermesError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class HermesError(Exception):
     """Base of all errors raised on purpose; `hint` says what to do next, if that is known."""
@@ -156,17 +158,30 @@ class NotDone(ToolError):
 
 
 class DriftError(HermesError):
-    """A resumed run would do something else than its record says.
+    """A resumed run would do something else than its record says; nothing was written.
 
     Attributes:
-        path: The step where they differ.
+        path: The step where they differ, or `code` for the program as a whole.
         then: What the journal holds.
         now: What the present code or settings would do.
+        differences: One line each; of a step, the one that `then` and `now` make.
     """
 
-    def __init__(self, path: str, *, then: str, now: str) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        then: str = "",
+        now: str = "",
+        differences: Sequence[str] = (),
+        hint: str = "",
+    ) -> None:
+        at_step = f"step {path} differs from the record: then {then}, now {now}"
+        of_program = "the program is not the one that the task was begun with"
         super().__init__(
-            f"step {path} differs from the record: then {then}, now {now}",
-            hint="resume with the agent, tools and arguments of the record, or start a new task",
+            f"{of_program}: {'; '.join(differences)}" if differences else at_step,
+            hint=hint
+            or "resume with the agent, tools and arguments of the record, or start a new task",
         )
         self.path, self.then, self.now = path, then, now
+        self.differences = tuple(differences) or (f"{path}: then {then}, now {now}",)

@@ -1,16 +1,13 @@
 """What every store promises, checked on each of them."""
 
-from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from hermes.core.clock import Clock
 from hermes.core.codec import sha256
-from hermes.core.events import Pending, TaskResumed, TaskStarted, TaskWaiting
+from hermes.core.events import Pending, TaskDispatched, TaskResumed, TaskStarted, TaskWaiting
 from hermes.core.message import Message
 from hermes.core.task import TaskState, fold
 from hermes.errors import (
@@ -22,7 +19,7 @@ from hermes.errors import (
     StaleLeaseError,
     TransitionError,
 )
-from hermes.store import MemoryStore, SQLiteStore, Store, TaskQuery, Worker
+from hermes.store import Store, TaskQuery, Worker
 from hermes.testing.clock import START, FakeClock
 from tests.journal import (
     WORKER,
@@ -41,23 +38,6 @@ from tests.journal import (
 )
 
 Ending = Literal["finish", "fail"]
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(
-    request: pytest.FixtureRequest, clock: Clock, tmp_path: Path
-) -> AsyncIterator[Store]:
-    makers: dict[str, Callable[[], Store]] = {
-        "memory": lambda: MemoryStore(clock=clock),
-        "sqlite": lambda: SQLiteStore(tmp_path / "hermes.db", clock=clock, synchronous="NORMAL"),
-    }
-    async with makers[str(request.param)]() as opened:
-        yield opened
 
 
 # Tasks and events
@@ -247,10 +227,10 @@ async def test_an_append_with_a_gap_writes_nothing(store: Store) -> None:
 async def test_an_event_that_does_not_fit_the_state_takes_its_batch_with_it(store: Store) -> None:
     lease = await start(store)
     waiting = record("task_1", 5, TaskWaiting(pending=()))
-    twice = record("task_1", 6, TaskWaiting(pending=()))
+    unfit = record("task_1", 6, TaskDispatched(receiver="executor.a", message_id="msg_2"))
 
     with pytest.raises(TransitionError):
-        await store.append(lease, [progress("task_1", 4), waiting, twice])
+        await store.append(lease, [progress("task_1", 4), waiting, unfit])
 
     assert [item.seq for item in await store.events("task_1")] == [1, 2, 3]
     assert (await store.task("task_1")).state == TaskState.PROCESSING

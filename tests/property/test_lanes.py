@@ -2,12 +2,15 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,9 +19,10 @@ from hermes.core.events import TaskStarted
 from hermes.core.message import Message
 from hermes.core.task import fold
 from hermes.errors import ConcurrencyError, ConflictError, NotFoundError, StaleLeaseError
-from hermes.store import Lease, MemoryStore, SQLiteStore, Store
+from hermes.store import Lease, MemoryStore, SQLiteStore, Store, open_store
 from hermes.testing.clock import FakeClock
 from tests.journal import enroll, message, opening, progress, record, settled
+from tests.postgres import clear, database
 
 R = TypeVar("R")
 
@@ -344,7 +348,31 @@ class SQLiteLanes(Lanes):
         self.folder.cleanup()
 
 
+class PostgresLanes(Lanes):
+    def make(self) -> Store:
+        url = postgres_url()
+        clear(url)
+        return open_store(url, clock=self.clock)
+
+
+RESOURCES = ExitStack()
+
+
+@cache
+def postgres_url() -> str:
+    """A database for all examples."""
+    return RESOURCES.enter_context(database())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def resources() -> Iterator[None]:
+    yield
+    RESOURCES.close()
+
+
 TestMemoryStore = Lanes.TestCase
 TestMemoryStore.settings = settings(max_examples=60, stateful_step_count=40)
 TestSQLiteStore = SQLiteLanes.TestCase
 TestSQLiteStore.settings = settings(max_examples=25, stateful_step_count=30)
+TestPostgresStore = PostgresLanes.TestCase
+TestPostgresStore.settings = settings(max_examples=10, stateful_step_count=30)

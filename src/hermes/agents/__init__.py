@@ -1,14 +1,17 @@
 """Agents: what they are, and how one carries a task."""
 
 from .definition import AgentDefinition, load_agent
-from .executor import Equipment, Executor, response_of
+from .executor import Equipment, Executor, Holding, response_of
 from .launch import Launch
+from .migrations import Migration
 
 __all__ = [
     "AgentDefinition",
     "Equipment",
     "Executor",
+    "Holding",
     "Launch",
+    "Migration",
     "load_agent",
     "response_of",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hermes.core import json
 from hermes.core.budget import Limits
@@ -23,6 +23,8 @@ from hermes.tools import (
     load_tools,
     read_arguments,
 )
+
+from .migrations import Migration, check_migrations
 
 STANDARD_GROUPS = ("core", "http")
 """Groups that may be switched on even where no tool is in them."""
@@ -45,6 +47,8 @@ class AgentDefinition:
         input_schema: JSON Schema of structured input.
         output_schema: JSON Schema that the answer has to fit.
         required_tools: Tools that must have succeeded before the end.
+        version: The author's own word for this state of it; "" for none.
+        migrations: How tasks of older versions go on with this one.
         source: The file it was read from.
     """
 
@@ -58,6 +62,8 @@ class AgentDefinition:
     input_schema: Mapping[str, object] | None = None
     output_schema: Mapping[str, object] | None = None
     required_tools: tuple[str, ...] = ()
+    version: str = ""
+    migrations: tuple[Migration, ...] = ()
     source: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -70,6 +76,7 @@ class AgentDefinition:
             schema = getattr(self, label)
             if schema is not None and (fault := _fault_of(schema)):
                 raise ConfigError(f"agent {self.name!r}: {label} is no JSON Schema: {fault}")
+        check_migrations(self.name, self.migrations)
 
     @property
     def digest(self) -> str:
@@ -83,6 +90,7 @@ class AgentDefinition:
                 self.groups,
                 self.output_schema,
                 self.required_tools,
+                self.version,
             ]
         )
 
@@ -141,6 +149,16 @@ class _LimitsSection(BaseModel):
     max_seconds: float | None = None
 
 
+class _MigrationSection(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    from_: str = Field(alias="from")
+    to: str
+    rename_tools: dict[str, str] = {}
+    remove_tools: list[str] = []
+    variables: dict[str, object] = {}
+
+
 class _AgentFile(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -154,6 +172,8 @@ class _AgentFile(BaseModel):
     input_schema: dict[str, object] | None = None
     output_schema: dict[str, object] | None = None
     required_tools: list[str] = []
+    version: str = ""
+    migrations: list[_MigrationSection] = []
 
 
 def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinition:
@@ -189,7 +209,19 @@ def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinitio
         input_schema=body.input_schema,
         output_schema=body.output_schema,
         required_tools=tuple(body.required_tools),
+        version=body.version,
+        migrations=tuple(map(_migration, body.migrations)),
         source=path,
+    )
+
+
+def _migration(section: _MigrationSection) -> Migration:
+    return Migration(
+        from_version=section.from_,
+        to_version=section.to,
+        rename_tools=section.rename_tools,
+        remove_tools=tuple(section.remove_tools),
+        variables=section.variables,
     )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 import anyio
 
@@ -11,7 +12,7 @@ from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.chat import AssistantMessage, ChatMessage, SystemMessage, UserMessage
 from hermes.core.clock import Clock
-from hermes.core.events import Recorded, TaskResumed, TaskSettled, TaskStarted
+from hermes.core.events import Recorded, TaskResumed, TaskSettled, TaskStarted, ToolStarted
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import TERMINAL, Task, TaskState, fold
@@ -23,24 +24,36 @@ from hermes.loop import (
     Run,
     RunSetup,
     RunState,
+    Tenure,
     decide,
+    has_news,
     settle_cancelled,
     system_prompt,
+    take_in,
 )
+from hermes.loop.suspend import suspend
 from hermes.models import Model
-from hermes.store import Lease, Store, TaskQuery
+from hermes.store import Lease, Store, TaskQuery, Wait
 from hermes.telemetry import TraceView
 from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry
 
+from .code import Passage, manifest, passage, recorded_codes
 from .definition import AgentDefinition
+from .passage import present_model, present_tools, refuse_changed, take_over
 
+LEASE_S = 30.0
 EARLIER_TASKS = 10
 """How many settled tasks of a session a new one is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """An agent made ready: its model opened, its groups switched, its limits settled."""
+    """An agent made ready: its model opened, its groups switched, its limits settled.
+
+    Attributes:
+        accept_changes: A person accepts whatever differs from the program of the record.
+        model_chosen: The model was given on purpose, and may differ.
+    """
 
     agent: AgentDefinition
     model: Model
@@ -49,6 +62,42 @@ class Equipment:
     stream: bool = False
     result_limit_chars: int = DEFAULT_LIMIT_CHARS
     observers: tuple[Observer, ...] = field(default=())
+    accept_changes: bool = False
+    model_chosen: bool = False
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """How a process holds the lease, and what it says while the run goes on.
+
+    Attributes:
+        should_stop: Whether to stop at the next border between steps (drain). `carry` then
+            returns with the task still at work, and the caller gives the lease back.
+        interrupted: Asked when the run is cancelled: True if that is no wish to cancel the task
+            (lease lost, drain's grace over). Nothing is written then.
+        check_lease: Called directly before each model and tool call; raises `StaleLeaseError`
+            when the lease may have run out.
+        holder_is_gone: Whether the death of every earlier holder is proved. If not, a call that
+            one of them began is reconciled or made again only after its own timeout and a lease.
+        lease_s: How long a lease is valid without a sign of life.
+    """
+
+    should_stop: Callable[[], bool] = _never
+    interrupted: Callable[[], bool] = _never
+    check_lease: Callable[[], None] = _nothing
+    holder_is_gone: bool = True
+    lease_s: float = LEASE_S
+
+
+_HELD_HERE = Holding()
 
 
 class Executor:
@@ -65,8 +114,9 @@ class Executor:
         records: Sequence[Recorded] | None = None,
         reason: str = "",
         decision: Decision | None = None,
+        holding: Holding = _HELD_HERE,
     ) -> AgentResponse:
-        """Work a task until it is settled or waits.
+        """Work a task until it is settled, waits, or is to be left at a border between steps.
 
         Args:
             lease: The right to its message.
@@ -74,20 +124,31 @@ class Executor:
             records: Its whole stream, where the caller knows it; read from the store otherwise.
             reason: Why it is resumed, for the record.
             decision: A person's word on calls in doubt, if the task waits for that.
+            holding: How the process holds the lease.
 
         Returns:
             What the task came to, with the trace of its whole life.
+
+        Raises:
+            StoreError: The journal cannot be written; nothing was lost, the run can be resumed.
+            DriftError: The program is not the one of the record, and nobody has accepted that;
+                nothing was written. Or an open call is not what the present code would make.
         """
         if records is None:
             records = await self._store.events(lease.message.task_id)
         report = _Report(records)
         journal = self._journal(lease, records, (report, *equipment.observers))
-        if journal.task.state.is_terminal:
+        tenure = self._tenure(records, holding)
+        waits = await self._waits(journal)
+        if journal.task.state.is_terminal or (decision is None and _is_for_nothing(journal, waits)):
+            journal.end_waits(wait.wait_id for wait in waits if wait.ended)
             await journal.finish()
         else:
             try:
-                await self._work(journal, equipment, reason, decision)
+                await self._work(journal, equipment, reason, decision, tenure, records, waits)
             except anyio.get_cancelled_exc_class():
+                if holding.interrupted():
+                    raise
                 with anyio.CancelScope(shield=True):
                     await settle_cancelled(journal)
                 raise
@@ -96,7 +157,16 @@ class Executor:
     async def cancel(self, lease: Lease, observers: Sequence[Observer]) -> None:
         """Settle a leased task as cancelled without working on it."""
         records = await self._store.events(lease.message.task_id)
-        await settle_cancelled(self._journal(lease, records, observers))
+        journal = self._journal(lease, records, observers)
+        if journal.task.state.is_terminal:
+            await journal.finish()
+        await settle_cancelled(journal)
+
+    async def _waits(self, journal: Journal) -> list[Wait]:
+        """The task's waits; a task that never began and a settled one have none."""
+        if journal.task.state in (TaskState.WAITING, TaskState.PROCESSING):
+            return await self._store.waits(journal.task.task_id)
+        return []
 
     def _journal(
         self, lease: Lease, records: Sequence[Recorded], observers: Sequence[Observer]
@@ -115,32 +185,95 @@ class Executor:
         )
 
     async def _work(
-        self, journal: Journal, equipment: Equipment, reason: str, decision: Decision | None
+        self,
+        journal: Journal,
+        equipment: Equipment,
+        reason: str,
+        decision: Decision | None,
+        tenure: Tenure,
+        records: Sequence[Recorded],
+        waits: Sequence[Wait],
     ) -> None:
-        await self._begin(journal, equipment.agent, reason)
+        agent = equipment.agent
+        change = await self._begin(journal, equipment, records, reason)
         if decision is not None:
             decide(journal, decision, by="person")
+        equipment = replace(
+            equipment,
+            model=present_model(agent, equipment.model, records, is_changed=bool(change.accepted)),
+            registry=present_tools(agent, equipment.registry, records),
+        )
+        take_over(journal, agent, records, change.variables)
         setup = RunSetup(
             model=equipment.model,
             registry=equipment.registry,
-            opening=await self._opening(journal, equipment.agent),
+            opening=await self.opening(journal, equipment.agent),
             request=_request(journal.task),
             limits=equipment.limits,
             output_schema=equipment.agent.output_schema,
             required_tools=equipment.agent.required_tools,
             stream=equipment.stream,
             result_limit_chars=equipment.result_limit_chars,
+            tenure=tenure,
         )
-        await Run(setup, journal, reader=self._store, clock=self._clock).carry()
+        taken = await take_in(setup, journal, self._store, self._clock, waits)
+        if taken.cancelled_by is not None:
+            await self._store.request_cancel(journal.task.task_id)  # and all below it
+            await settle_cancelled(journal, by=taken.cancelled_by)
+            return
+        if doubts := refuse_changed(journal, equipment.registry, records):
+            suspend(journal, [*taken.held, *doubts], clock=self._clock)
+            await journal.finish()
+            return
+        await Run(setup, journal, reader=self._store, clock=self._clock).carry(taken.held)
 
-    async def _begin(self, journal: Journal, agent: AgentDefinition, reason: str) -> None:
-        worker = journal.lease.worker_id
-        if journal.task.state == TaskState.DISPATCHED:
-            earlier = await self._earlier(journal.task)
-            journal.note(TaskStarted(worker=worker, code_version=agent.digest, earlier=earlier))
-        else:
-            why = reason or f"after {journal.lease.crashes} crash(es)"
-            journal.note(TaskResumed(worker=worker, reason=why, code_version=agent.digest))
+    def _tenure(self, records: Sequence[Recorded], holding: Holding) -> Tenure:
+        begun = {r.event.path: r.at for r in records if isinstance(r.event, ToolStarted)}
+
+        def free_at(call: ToolStarted) -> datetime | None:
+            if holding.holder_is_gone or call.path not in begun:
+                return None
+            due = begun[call.path] + timedelta(seconds=(call.timeout_s or 0) + holding.lease_s)
+            return due if due > self._clock.now() else None
+
+        return Tenure(
+            should_stop=holding.should_stop, check_lease=holding.check_lease, free_at=free_at
+        )
+
+    async def _begin(
+        self, journal: Journal, equipment: Equipment, records: Sequence[Recorded], reason: str
+    ) -> Passage:
+        agent, worker = equipment.agent, journal.lease.worker_id
+        code = manifest(agent, equipment.registry, equipment.model, goal=journal.task.spec.goal)
+        if not journal.state.is_begun:
+            journal.note(
+                TaskStarted(
+                    worker=worker,
+                    code_version=agent.digest,
+                    earlier=await self._earlier(journal.task),
+                    code=code,
+                )
+            )
+            return Passage(code=code, variables={})
+        codes = recorded_codes(records)
+        change = passage(
+            agent,
+            codes[-1] if codes else {},
+            code,
+            accept=equipment.accept_changes,
+            model_chosen=equipment.model_chosen,
+        )
+        journal.note(
+            TaskResumed(
+                worker=worker,
+                reason=reason or f"after {journal.lease.crashes} crash(es)",
+                code_version=agent.digest,
+                code=change.code,
+                accepted=change.accepted,
+                by=change.by,
+            )
+        )
+        return change
 
     async def _earlier(self, task: Task) -> tuple[str, ...]:
         if task.spec.session_id is None:
@@ -151,7 +284,8 @@ class Executor:
         found = await self._store.tasks(query)
         return tuple(item.task_id for item in reversed(found))
 
-    async def _opening(self, journal: Journal, agent: AgentDefinition) -> tuple[ChatMessage, ...]:
+    async def opening(self, journal: Journal, agent: AgentDefinition) -> tuple[ChatMessage, ...]:
+        """What stands before the conversation: rules, the session's earlier tasks, the goal."""
         system = system_prompt(
             role=agent.role,
             instructions=agent.instructions,
@@ -202,6 +336,12 @@ class _Report:
             error=task.status.error,
             pending=task.status.pending,
         )
+
+
+def _is_for_nothing(journal: Journal, waits: Sequence[Wait]) -> bool:
+    """Whether a message comes to a task that goes on waiting, with no answer that it lacks."""
+    is_waiting = journal.task.state is TaskState.WAITING
+    return is_waiting and bool(journal.state.waiting) and not has_news(journal.state, waits)
 
 
 def _request(task: Task) -> AgentRequest:

@@ -74,6 +74,11 @@ class Launch:
         }
         return {name: value for name, value in known.items() if value is not None}
 
+    @property
+    def chooses_model(self) -> bool:
+        """Whether it names a model or a playbook."""
+        return bool(self.playbook or self.model)
+
     def overridden_by(self, flags: Launch) -> Launch:
         """The record with the command line's flags on top.
 
@@ -91,7 +96,7 @@ class Launch:
             tools=flags.tools or self.tools,
             max_steps=flags.max_steps or self.max_steps,
         )
-        if flags.playbook or flags.model:
+        if flags.chooses_model:
             return replace(chosen, playbook=flags.playbook, model=flags.model)
         return chosen
 

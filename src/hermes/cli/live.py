@@ -136,8 +136,10 @@ class Progress:
                 self._screen.line(f"  {name}: {status}: {short(error.message, 160)}")
             case ToolInDoubt(name=name, reason=reason):
                 self._screen.line(f"  {name}: outcome unknown: {reason}")
-            case TaskResumed(reason=reason):
-                self._screen.line(f"going on ({reason})")
+            case TaskResumed() as event:
+                self._screen.line(f"going on ({event.reason})")
+                for line in event.accepted:
+                    self._screen.line(f"changed, accepted by {event.by}: {line}")
             case TaskSettled(outcome=outcome):
                 self._show(outcome)
             case _:

@@ -17,7 +17,7 @@ from typer.main import get_group
 from hermes import __version__
 from hermes.errors import HermesError
 
-from . import exits, streams
+from . import db, exits, review, streams
 
 if TYPE_CHECKING:
     from hermes.core.events import Fault
@@ -65,6 +65,19 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only th
 TaskId = Annotated[
     str, typer.Argument(metavar="TASK", help="Task id, its first or last characters, or `last`.")
 ]
+AcceptChanges = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changes", help="Go on although agent, tools or model are not what they were."
+    ),
+]
+SetVariables = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="K=V", help="Set a variable before it goes on; repeatable."),
+]
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Only submit it, for a worker; prints the task id.")
+]
 Session = Annotated[
     str | None, typer.Option("--session", metavar="ID", help="Tasks that belong together.")
 ]
@@ -100,6 +113,9 @@ def run(
         list[str] | None,
         typer.Option("--var", metavar="K=V", help="Set a variable of the task; repeatable."),
     ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Only submit it, for a worker; prints the task id.")
+    ] = False,
     stream: Stream = True,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -113,7 +129,7 @@ def run(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
     view = command.View(stream=stream, json=json, quiet=quiet)
-    _leave(command.run(goal, launch, session=session, pairs=var or [], view=view))
+    _leave(command.run(goal, launch, session=session, pairs=var or [], view=view, detach=detach))
 
 
 @app.command()
@@ -132,6 +148,7 @@ def resume(
             help="For calls whose outcome is unknown: they took place, or are to be made again.",
         ),
     ] = None,
+    accept_changes: AcceptChanges = False,
     stream: Stream = True,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -145,7 +162,171 @@ def resume(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
     view = command.View(stream=stream, json=json, quiet=quiet)
-    _leave(command.resume(task, launch, in_doubt=in_doubt, view=view))
+    _leave(
+        command.resume(task, launch, in_doubt=in_doubt, accept_changes=accept_changes, view=view)
+    )
+
+
+@app.command()
+def worker(
+    agent: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--agent", metavar="FILE", help="Agent file, for tasks of its name; repeatable."
+        ),
+    ] = None,
+    tools: ToolFiles = None,
+    queues: Annotated[
+        str | None,
+        typer.Option("--queues", metavar="A,B", help="Only tasks of these agents; any otherwise."),
+    ] = None,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Tasks at a time; HERMES_CONCURRENCY otherwise."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when there is nothing to do, as for cron.")
+    ] = False,
+    only: Annotated[str | None, typer.Option("--only", hidden=True)] = None,
+    worker_id: Annotated[str | None, typer.Option("--as", hidden=True)] = None,
+) -> None:
+    """Take submitted tasks and carry them, until told to stop."""
+    from . import worker as command
+
+    job = command.Job(
+        agents=agent or [],
+        tools=tools or [],
+        queues=[name.strip() for name in (queues or "").split(",") if name.strip()],
+        concurrency=concurrency,
+        once=once,
+        only=only,
+        worker_id=worker_id,
+    )
+    _leave(command.worker(job))
+
+
+@app.command()
+def cancel(task: TaskId, json: AsJson = False) -> None:
+    """End a task and all below it; exit 3 if somebody still works on it after 5 s."""
+    from . import cancel as command
+
+    _leave(command.cancel(task, json=json))
+
+
+@app.command()
+def signal(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As the tasks call the event.")],
+    payload: Annotated[
+        str | None, typer.Option("--payload", metavar="JSON", help="What waiting calls return.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Let an event happen that tasks wait for, now or later."""
+    from . import cancel as command
+
+    _leave(command.signal(name, payload, json=json))
+
+
+@app.command()
+def retry(
+    task: TaskId,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PATH", help="Keep the steps before this one."),
+    ] = None,
+    agent: AgentFile = None,
+    tools: ToolFiles = None,
+    playbook: PlaybookFile = None,
+    model: ModelName = None,
+    max_steps: MaxSteps = None,
+    sets: SetVariables = None,
+    detach: Detach = False,
+    stream: Stream = True,
+    json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Try a settled task again, as a new task with the same goal, input and settings."""
+    from hermes.agents import Launch
+
+    from . import fork as command
+    from .run import View
+
+    launch = Launch.of(
+        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
+    )
+    wish = command.Wish(at=from_, variables=sets or [], detach=detach, is_retry=True)
+    _leave(command.fork(task, launch, wish, View(stream=stream, json=json, quiet=quiet)))
+
+
+@app.command()
+def fork(
+    task: TaskId,
+    at: Annotated[
+        str,
+        typer.Option("--at", metavar="PATH", help="First step made anew: /turn3, /turn3/tool1, 3."),
+    ],
+    agent: AgentFile = None,
+    tools: ToolFiles = None,
+    playbook: PlaybookFile = None,
+    model: ModelName = None,
+    max_steps: MaxSteps = None,
+    sets: SetVariables = None,
+    edit_result: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--edit-result",
+            metavar="PATH=JSON|@FILE",
+            help="Another result for an earlier call; repeatable.",
+        ),
+    ] = None,
+    detach: Detach = False,
+    stream: Stream = True,
+    json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Start a new task at a step of another one; what came before is not done again."""
+    from hermes.agents import Launch
+
+    from . import fork as command
+    from .run import View
+
+    launch = Launch.of(
+        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
+    )
+    wish = command.Wish(at=at, variables=sets or [], results=edit_result or [], detach=detach)
+    _leave(command.fork(task, launch, wish, View(stream=stream, json=json, quiet=quiet)))
+
+
+@app.command()
+def replay(
+    task: TaskId,
+    agent: AgentFile = None,
+    tools: ToolFiles = None,
+    playbook: PlaybookFile = None,
+    model: ModelName = None,
+    json: AsJson = False,
+) -> None:
+    """Decide a task again from its record, without any effect; exit 1 shows what differs."""
+    from hermes.agents import Launch
+
+    from . import replay as command
+
+    launch = Launch.of(
+        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=None
+    )
+    _leave(command.replay(task, launch, json=json))
+
+
+@app.command()
+def diff(
+    task: TaskId,
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="The task to compare it with.")],
+    json: AsJson = False,
+) -> None:
+    """Compare two tasks step by step."""
+    from . import diff as command
+
+    command.diff(task, other, json=json)
 
 
 @app.command()
@@ -208,6 +389,56 @@ def doctor(agent: AgentFile = None, tools: ToolFiles = None, json: AsJson = Fals
 
 
 @app.command()
+def crashtest(
+    agent: Annotated[
+        Path, typer.Argument(metavar="AGENT", help="Agent file, or a Python file with tools.")
+    ],
+    playbook: PlaybookFile = None,
+    script: Annotated[
+        Path | None,
+        typer.Option("--script", metavar="FILE", help="Replies in place of a model: YAML or JSON."),
+    ] = None,
+    goal: Annotated[str | None, typer.Option("--goal", metavar="TEXT", help="The task.")] = None,
+    var: Annotated[
+        list[str] | None,
+        typer.Option("--var", metavar="K=V", help="Set a variable of the task; repeatable."),
+    ] = None,
+    points: Annotated[
+        str, typer.Option("--points", metavar="all|N", help="At how many points, chosen by --seed.")
+    ] = "all",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of the choice.")] = 1,
+    effects: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--effects",
+            metavar="FILE",
+            help="File outside of this folder to which the tools append; repeatable.",
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Kill an agent of yours at every point, resume it, and compare what its tools did.
+
+    Each run works in a copy of the present folder, offline: the model's part is played by a
+    playbook or a script. Exit 1 if a promise was broken, such as an `idempotent` tool whose repeat
+    changed a file.
+    """
+    from . import crashtest as command
+
+    order = command.Order(
+        agent=agent,
+        playbook=playbook,
+        script=script,
+        goal=goal,
+        pairs=var or [],
+        points=points,
+        seed=seed,
+        effects=effects or [],
+    )
+    _leave(command.crashtest(order, json=json))
+
+
+@app.command()
 def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New or empty folder.")],
     json: AsJson = False,
@@ -216,6 +447,10 @@ def init(
     from . import starter
 
     starter.init(folder, json=json)
+
+
+app.add_typer(review.app, name="review")
+app.add_typer(db.app, name="db")
 
 
 def main() -> NoReturn:
@@ -250,13 +485,14 @@ def invoke(words: Sequence[str]) -> int:
 
 
 def _options_with_value(group: TyperGroup) -> set[str]:
-    options = [
-        option
-        for command in group.commands.values()
-        for option in command.params
-        if isinstance(option, TyperOption) and not option.is_flag
-    ]
-    return {name for option in options for name in option.opts}
+    found: set[str] = set()
+    for command in group.commands.values():
+        if isinstance(command, TyperGroup):
+            found |= _options_with_value(command)
+        for option in command.params:
+            if isinstance(option, TyperOption) and not option.is_flag:
+                found.update(option.opts)
+    return found
 
 
 def _split(words: Iterable[str], with_value: set[str]) -> tuple[list[str], set[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
@@ -12,7 +13,7 @@ from json.encoder import encode_basestring_ascii
 from hermes.core import json
 from hermes.core.chat import Usage
 from hermes.core.clock import rfc3339
-from hermes.core.events import Fault
+from hermes.core.events import Fault, Pending
 from hermes.core.request import AgentResponse
 from hermes.core.task import Task
 from hermes.errors import HermesError
@@ -77,8 +78,15 @@ def response_object(response: AgentResponse) -> dict[str, object]:
         "usage": response.usage.as_json(),
         "cost": response.cost,
         "trace": [entry.as_json() for entry in response.trace],
-        "pending": [asdict(item) for item in response.pending],
+        "pending": [pending_object(item) for item in response.pending],
     }
+
+
+def pending_object(pending: Pending) -> dict[str, object]:
+    """What a task waits for, for programs."""
+    shown: dict[str, object] = asdict(pending)
+    shown["due_at"] = rfc3339(pending.due_at) if pending.due_at else None
+    return shown
 
 
 def fault_result(fault: Fault, *, status: str = "failed") -> dict[str, object]:
@@ -132,13 +140,65 @@ def explanation(response: AgentResponse) -> list[str]:
         lines.append(f"error: {response.error.message}")
         if response.error.hint:
             lines.append(f"next: {response.error.hint}")
-    lines.extend(f"waits for a person: {item.text}" for item in response.pending)
-    if any(item.kind == "in_doubt" for item in response.pending):
-        lines.append(
-            f"next: look whether it took place, then `hermes resume {response.task_id} "
-            "--in-doubt done` (it did) or `--in-doubt again` (it did not)"
-        )
+    for item in response.pending:
+        lines.extend(waiting(item, response.task_id))
     return lines
+
+
+def waiting(pending: Pending, task_id: str) -> list[str]:
+    """What a task waits for, and what a person can do about it."""
+    due = f", at the latest {pending.due_at:%Y-%m-%d %H:%M:%S} UTC" if pending.due_at else ""
+    match pending.kind:
+        case "children":
+            return [f"waits for its children: {pending.text}"]
+        case "time":
+            at = f" until {pending.due_at:%Y-%m-%d %H:%M:%S} UTC" if pending.due_at else ""
+            return [f"waits{at}: {pending.text}"]
+        case "event":
+            return [
+                f"waits for the event {pending.name}{due}: {pending.text}",
+                f"next: `hermes signal {shlex.quote(pending.name)}` lets it happen",
+            ]
+        case _ if pending.review_id:
+            look = "look whether it took place, then " if pending.kind == "in_doubt" else ""
+            return [
+                f"waits for a person: {pending.text}",
+                f"next: {look}one of",
+                *decide_commands(pending.kind, pending.review_id),
+            ]
+        case _:  # from before there were reviews
+            return [
+                f"waits for a person: {pending.text}",
+                f"next: look whether it took place, then `hermes resume {task_id} "
+                "--in-doubt done` (it did) or `--in-doubt again` (it did not)",
+            ]
+
+
+def decide_commands(reason: str, review_id: str) -> list[str]:
+    """The command for each decision that a review takes, with what it means."""
+    return [
+        f"  hermes review {words.format(id=review_id)}  # {meaning}"
+        for words, meaning in (*_COMMANDS.get(reason, ()), _CANCEL)
+    ]
+
+
+_CANCEL = ("cancel {id}", "the whole task ends as cancelled")
+_COMMANDS = {
+    "in_doubt": (
+        ("done {id}", "it took place; --result TEXT says with what result"),
+        ("retry {id}", "it did not: make it again"),
+    ),
+    "approval": (
+        ("approve {id}", "make the call"),
+        ("reject {id}", "do not; --comment TEXT tells the model why"),
+    ),
+    "question": (("answer {id} TEXT", "the answer"),),
+    "partial": (
+        ("accept {id}", "the outcome will do as it is"),
+        ("reject {id}", "it will not; --comment TEXT says why"),
+    ),
+    "dead_letter": (("retry {id}", "try again"),),
+}
 
 
 def count(number: int, noun: str) -> str:

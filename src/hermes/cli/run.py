@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import anyio
@@ -24,6 +23,7 @@ from hermes.telemetry import logs
 from . import exits, output
 from .find import find_task, require_journal
 from .live import PlainScreen, Progress, Screen, Silent, TerminalScreen
+from .streams import stdout_kept_clean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,39 +36,52 @@ class View:
 
 
 def run(
-    goal: str, launch: Launch, *, session: str | None, pairs: Sequence[str], view: View
+    goal: str,
+    launch: Launch,
+    *,
+    session: str | None,
+    pairs: Sequence[str],
+    view: View,
+    detach: bool = False,
 ) -> exits.Exit:
-    """Submit a task and carry it; returns the exit code."""
-    variables = _variables(pairs)
+    """Submit a task and, unless it is for a worker, carry it; returns the exit code."""
+    variables = variables_of(pairs)
     text = _read_stdin() if goal == "-" else goal
-    settings = _settings()
+    settings = settings_in_force()
     definition = launch.definition()
     limits = launch.limits(definition.limits or Limits(max_steps=settings.max_steps))
     agent = Agent.of(replace(definition, limits=limits))
-    progress = Progress(_screen(view))
+    progress = Progress(screen_of(view))
+    options = RunOptions(stream=view.stream, observers=(progress,), launch=launch.as_record())
 
     async def work() -> AgentResponse:
         async with Hermes(settings=settings) as app:
             return await app.run(
-                agent,
-                text,
-                session_id=session,
-                variables=variables,
-                options=RunOptions(
-                    stream=view.stream, observers=(progress,), launch=launch.as_record()
-                ),
+                agent, text, session_id=session, variables=variables, options=options
             )
 
-    return _carry(work, progress, settings, view)
+    async def hand_over() -> AgentResponse:
+        async with Hermes(settings=settings) as app:
+            task_id = await app.submit(
+                agent, text, session_id=session, variables=variables, options=options
+            )
+            return response_of(await app.store.events(task_id))
+
+    if detach:
+        print_submitted(anyio.run(hand_over), view)
+        return exits.Exit.SUCCEEDED
+    return carry(work, progress, settings, view)
 
 
-def resume(task: str, flags: Launch, *, in_doubt: str | None, view: View) -> exits.Exit:
+def resume(
+    task: str, flags: Launch, *, in_doubt: str | None, accept_changes: bool, view: View
+) -> exits.Exit:
     """Go on with a task; returns the exit code."""
     if in_doubt not in (None, "done", "again"):
         raise InputError(f"--in-doubt must be `done` or `again`, got {in_doubt!r}")
-    settings = _settings()
+    settings = settings_in_force()
     require_journal(settings)
-    progress = Progress(_screen(view))
+    progress = Progress(screen_of(view))
 
     async def work() -> AgentResponse:
         async with Hermes(settings=settings) as app:
@@ -84,20 +97,26 @@ def resume(task: str, flags: Launch, *, in_doubt: str | None, view: View) -> exi
                 Agent.of(launch.definition()),
                 decision=in_doubt,
                 limits=flags.limits(found.spec.limits),
-                options=RunOptions(stream=view.stream, observers=(progress,)),
+                accept_changes=accept_changes,
+                options=RunOptions(
+                    stream=view.stream,
+                    observers=(progress,),
+                    model_chosen=flags.chooses_model,
+                ),
             )
 
-    return _carry(work, progress, settings, view)
+    return carry(work, progress, settings, view)
 
 
-def _carry(
+def carry(
     work: Callable[[], Awaitable[AgentResponse]],
     progress: Progress,
     settings: Settings,
     view: View,
 ) -> exits.Exit:
+    """Do the work of a task in this process and show what it comes to; returns the exit code."""
     try:
-        with _stdout_kept_clean(), _told_on_signals(progress):
+        with stdout_kept_clean(), _told_on_signals(progress):
             response = anyio.run(work)
         code = exits.of_status(response.status)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -132,20 +151,6 @@ def _told_on_signals(progress: Progress) -> Generator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def _stdout_kept_clean() -> Generator[None]:
-    """Send what tools and their subprocesses print to stderr: stdout is for the result."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-
-
 async def _recorded(task_id: str, settings: Settings) -> AgentResponse:
     async with Hermes(settings=settings) as app:
         return response_of(await app.store.events(task_id))
@@ -166,7 +171,18 @@ def _print(response: AgentResponse, seconds: float, view: View) -> None:
         exits.tell(f"hermes show {response.task_id}")
 
 
-def _screen(view: View) -> Screen:
+def print_submitted(response: AgentResponse, view: View) -> None:
+    """Tell of a task that is left to a worker."""
+    if view.json:
+        output.print_json(output.response_object(response))
+    else:
+        output.print_text(response.task_id)
+    if not view.quiet:
+        exits.tell("a worker will carry it (`hermes worker`); `hermes show` tells how it stands")
+
+
+def screen_of(view: View) -> Screen:
+    """Where the progress of a run is shown."""
     if view.quiet:
         return Silent()
     if sys.stderr.isatty():
@@ -174,7 +190,8 @@ def _screen(view: View) -> Screen:
     return PlainScreen(sys.stderr)
 
 
-def _settings() -> Settings:
+def settings_in_force() -> Settings:
+    """The settings, with logging as they say."""
     settings = load_settings().settings
     logs.configure(level=settings.log_level, style=settings.log_format)
     # A tool may change the working directory; the journal stays where it is.
@@ -188,17 +205,18 @@ def _read_stdin() -> str:
         raise InputError(f"stdin is not UTF-8 (byte {exc.start})", hint="convert it") from exc
 
 
-def _variables(pairs: Sequence[str]) -> Mapping[str, object]:
+def variables_of(pairs: Sequence[str], *, option: str = "--var") -> Mapping[str, object]:
+    """Variables as the command line gives them, each as `K=V`."""
     variables: dict[str, object] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"--var takes K=V, got {pair!r}")
-        variables[name.strip()] = _value(value)
+            raise ConfigError(f"{option} takes K=V, got {pair!r}")
+        variables[name.strip()] = value_of(value)
     return variables
 
 
-def _value(text: str) -> object:
+def value_of(text: str) -> object:
     """JSON where that keeps every character (`12`, `true`, `[1]`), text otherwise (`1.10`)."""
     try:
         value = json.loads(text)

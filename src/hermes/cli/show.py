@@ -19,6 +19,7 @@ from hermes.telemetry import as_jsonl
 from hermes.telemetry import trace as trace_of
 
 from . import exits, output
+from .family import Family, family_object, family_of, relations, whereabouts
 from .find import all_tasks, find_task, require_journal
 from .timeline import timeline
 
@@ -60,17 +61,19 @@ def _found(query: TaskQuery) -> list[Task]:
 def show(wanted: str, *, json: bool) -> None:
     """Print what a task was and came to."""
 
-    async def read() -> tuple[Task, list[Recorded]]:
+    async def read() -> tuple[Family, list[Recorded]]:
         async with _journal() as app:
             task = await find_task(app.store, wanted)
-            return task, await app.store.events(task.task_id)
+            family = await family_of(app.store, task, lease_s=app.settings.lease_s)
+            return family, await app.store.events(task.task_id)
 
-    task, records = anyio.run(read)
+    family, records = anyio.run(read)
     response = response_of(records)
     if json:
-        output.print_json(output.task_object(task) | output.response_object(response))
+        shown = output.task_object(family.task) | output.response_object(response)
+        output.print_json(shown | family_object(family))
         return
-    output.print_text("\n".join(_explain(task, response)))
+    output.print_text("\n".join(_explain(family, response)))
 
 
 def trace(wanted: str | None, *, session: str | None, format: str | None, json: bool) -> None:
@@ -149,8 +152,8 @@ def _row(task: Task) -> tuple[str, ...]:
     )
 
 
-def _explain(task: Task, response: AgentResponse) -> list[str]:
-    spent = task.status.spent
+def _explain(family: Family, response: AgentResponse) -> list[str]:
+    task, spent = family.task, family.task.status.spent
     lines = [
         f"{task.task_id}  {response.status}",
         f"goal     {output.short(task.spec.goal, 200)}",
@@ -158,15 +161,14 @@ def _explain(task: Task, response: AgentResponse) -> list[str]:
     ]
     if task.spec.session_id:
         lines.append(f"session  {task.spec.session_id}")
+    lines.extend(relations(family))
     calls = f"{output.count(spent.steps, 'turn')}, {output.count(spent.tool_calls, 'tool call')}"
     lines.append(f"created  {task.created_at:%Y-%m-%d %H:%M:%S} UTC")
     lines.append(f"spent    {calls}, {spent.usage.total_tokens:,} tokens, {spent.seconds:.1f} s")
     lines.extend(["", *output.explanation(response)] if not task.state.is_terminal else [])
     if task.state.is_terminal and task.state != TaskState.SUCCEEDED:
         lines.extend(["", *output.explanation(response)])
-    if task.state in (TaskState.DISPATCHED, TaskState.PROCESSING):
-        lines.append("not settled: in work, or broken off")
-        lines.append(f"next: `hermes resume {task.task_id}` goes on at the step where it broke")
+    lines.extend(whereabouts(family))
     if response.output is not None:
         title = "answer" if task.state == TaskState.SUCCEEDED else "known so far"
         lines.extend(["", f"{title}:", output.output_text(response.output)])

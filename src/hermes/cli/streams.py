@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Generator
 from typing import TextIO
 
 
@@ -66,3 +67,21 @@ def silence(stream: TextIO) -> None:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, target)
         os.close(null)
+
+
+@contextlib.contextmanager
+def stdout_kept_clean() -> Generator[int]:
+    """Send what tools and their subprocesses print to stderr: stdout is for the result.
+
+    Yields:
+        A file descriptor of the true stdout.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield kept
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -40,12 +40,14 @@ def _line(error: Mapping[str, object], model: type[BaseModel]) -> str:
 
 def _fields(model: type[BaseModel], parents: Sequence[str]) -> list[str]:
     for name in parents:
+        if name.isdigit():  # a place in a list
+            continue
         field = model.model_fields.get(name)
         inner = _section(field.annotation) if field else None
         if inner is None:
             return []
         model = inner
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _section(annotation: object) -> type[BaseModel] | None:

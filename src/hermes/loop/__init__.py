@@ -1,10 +1,11 @@
 """The loop: turns of a model and its tools, every step in the journal."""
 
+from .answers import Taken, has_news, take_in
 from .doubt import Decision, calls_in_doubt, decide
 from .journal import Journal, Observer, tell
 from .prompts import system_prompt
 from .run import Run, settle_cancelled
-from .setup import RunSetup
+from .setup import RunSetup, Tenure
 from .state import RunState
 
 __all__ = [
@@ -14,9 +15,13 @@ __all__ = [
     "Run",
     "RunSetup",
     "RunState",
+    "Taken",
+    "Tenure",
     "calls_in_doubt",
     "decide",
+    "has_news",
     "settle_cancelled",
     "system_prompt",
+    "take_in",
     "tell",
 ]

@@ -11,9 +11,10 @@ from hermes.core.codec import sha256
 from hermes.core.events import ArtifactSaved, ProgressReported, VariableSet
 from hermes.errors import ToolError
 from hermes.store import TaskReader
-from hermes.tools.results import normalise
+from hermes.tools import TaskSnapshot, ToolContext, normalise
 
 from .journal import Journal
+from .setup import RunSetup
 
 _PROGRESS_EVERY_S = 1.0
 
@@ -105,3 +106,24 @@ class Bench:
         if self._told_at is None or now - self._told_at >= _PROGRESS_EVERY_S:
             self._told_at = now
             self._journal.note(ProgressReported(path=self._path, text=text))
+
+
+def context_of(setup: RunSetup, journal: Journal, path: str, bench: Bench) -> ToolContext:
+    """What the tool of a call is told of its task, and the key of the call."""
+    task, state = journal.task, journal.state
+    return ToolContext(
+        request=setup.request,
+        history=tuple(state.messages),
+        task=TaskSnapshot(
+            task_id=task.task_id,
+            agent=task.spec.agent,
+            goal=task.spec.goal,
+            step=state.turn,
+            session_id=task.spec.session_id,
+            limits=setup.limits_table,
+        ),
+        variables=bench.variables,
+        idempotency_key=f"{task.task_id}{path}",
+        trace_id=task.trace_id,
+        bench=bench,
+    )

@@ -4,55 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 
-from hermes.core import json
 from hermes.core.budget import Excess, excess_before_calls, excess_of_time
 from hermes.core.clock import Clock
-from hermes.core.effects import may_overlap, may_repeat
-from hermes.core.events import (
-    BudgetExceeded,
-    Fault,
-    Pending,
-    TaskWaiting,
-    ToolFailed,
-    ToolInDoubt,
-    ToolReturned,
-    ToolStarted,
-)
-from hermes.errors import DriftError
+from hermes.core.effects import Effect, may_overlap
+from hermes.core.events import BudgetExceeded, Fault
+from hermes.core.failpoints import hit
+from hermes.errors import DriftError, EffectTakenError, ToolError
 from hermes.store import TaskReader
 from hermes.telemetry import logs
 from hermes.tools import (
+    Children,
+    Event,
     Prepared,
-    TaskSnapshot,
-    ToolContext,
+    Question,
+    Tool,
     ToolResult,
+    Until,
+    Waiting,
     failed_result,
     prepare,
     run,
 )
 
-from .bench import Bench
+from .begin import Beginnings, arguments_then
+from .bench import Bench, context_of
+from .children import split
 from .journal import Journal
+from .outcome import Ready, record
 from .setup import RunSetup
 from .state import OpenCall
+from .suspend import Held, suspend
 
 _LOG = logging.getLogger("hermes.tool")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ready:
-    """A call that may run: its place in the turn and what it will be given."""
-
-    open: OpenCall
-    prepared: Prepared
-
-    @property
-    def path(self) -> str:
-        return self.open.path
 
 
 class Calls:
@@ -66,54 +53,90 @@ class Calls:
     def __init__(self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock) -> None:
         self._setup, self._journal = setup, journal
         self._reader, self._clock = reader, clock
+        self._beginnings = Beginnings(setup, journal, reader, clock)
 
-    async def run_open(self) -> None:
+    async def run_open(self, held: Sequence[Held] = ()) -> None:
         """Bring every open call of the turn to an outcome.
 
-        Stops early, leaving the task WAITING in the journal, when a call is in doubt. No call
-        gets more time than the task has left.
+        Stops early, leaving the task WAITING in the journal, when a call waits for something or
+        is in doubt: calls beside it have ended by then, calls after it are not begun. Stops early
+        as well where the holder of the lease wants to stop, and where another call was faster
+        with a business key; what is still open then is to be run again.
 
-        Calls beyond a bound are refused, and the bound is noted.
+        No call gets more time than the task has left. Calls beyond a bound are refused, and the
+        bound is noted.
+
+        Args:
+            held: What calls that waited before have to wait for now.
 
         Raises:
             DriftError: A call that was begun before would now be another one.
         """
-        ready = self._admit(self._prepare(self._journal.state.open_calls))
-        for wave in _waves(ready):
+        state = self._journal.state
+        waiting = [item for item in state.open_calls if item.path in state.held]
+        ready = self._admit(self._prepare([c for c in state.open_calls if c not in waiting]))
+        found = list(held)
+        for wave in self._waves(ready, waiting):
+            if self._setup.tenure.should_stop():
+                return
             late = excess_of_time(self._setup.limits, self._journal.spent)
             if late is not None and not self._was_begun(wave):
                 self._refuse(wave, late)
-            elif not await self._run_wave(wave):
+                continue
+            try:
+                found += await self._run_wave(wave)
+            except EffectTakenError:
+                self._journal.reload(await self._reader.events(self._journal.task.task_id))
                 return
+            if found:
+                break
+        if found or waiting:
+            suspend(self._journal, found, clock=self._clock)
+            await self._journal.finish()
 
-    def _was_begun(self, wave: Sequence[_Ready]) -> bool:
+    def _waves(self, ready: Sequence[Ready], waiting: Sequence[OpenCall]) -> list[list[Ready]]:
+        """What may run beside each other; nothing that comes after a call that waits in order."""
+        started = self._journal.state.started
+        begun: list[Effect] = [
+            started[item.path].effect for item in waiting if item.path in started
+        ]
+        overlap = all(map(_may_overlap, (item.prepared.tool for item in ready)))
+        if overlap and len(begun) == len(waiting) and all(map(may_overlap, begun)):
+            return [list(ready)] if ready else []
+        order = [item.path for item in self._journal.state.open_calls]
+        first = min((order.index(item.path) for item in waiting), default=len(order))
+        return [[item] for item in ready if order.index(item.path) < first]
+
+    def _was_begun(self, wave: Sequence[Ready]) -> bool:
         """Whether a call of the wave broke off: it is put before a person, or made, late or not."""
         return any(item.path in self._journal.state.started for item in wave)
 
-    def _refuse(self, calls: Sequence[_Ready], excess: Excess) -> None:
+    def _refuse(self, calls: Sequence[Ready], excess: Excess) -> None:
         self._journal.note(exceeded(excess))
         for item in calls:
             fault = Fault(code="budget", message=f"not run: {excess}")
-            self._record(item.open, failed_result("refused", fault))
+            record(self._journal, item.open, failed_result("refused", fault))
 
-    def _prepare(self, calls: Sequence[OpenCall]) -> list[_Ready]:
-        reply = self._journal.state.reply
-        reason = reply.finish_reason if reply else None
-        ready: list[_Ready] = []
+    def _prepare(self, calls: Sequence[OpenCall]) -> list[Ready]:
+        state = self._journal.state
+        reason = state.reply.finish_reason if state.reply else None
+        ready: list[Ready] = []
         for item in calls:
             prepared = prepare(self._setup.registry, item.call, finish_reason=reason)
             if isinstance(prepared, Prepared):
-                ready.append(_Ready(open=item, prepared=prepared))
-            elif item.path in self._journal.state.started:
-                then = self._journal.state.started[item.path]
+                ready.append(Ready(open=item, prepared=prepared))
+            elif item.path in state.started:
+                then = state.started[item.path]
                 raise DriftError(
-                    item.path, then=f"{then.name} {_then(then, item)}", now=prepared.content
+                    item.path,
+                    then=f"{then.name} {arguments_then(then, item)}",
+                    now=prepared.content,
                 )
             else:
-                self._record(item, prepared)
+                record(self._journal, item, prepared)
         return ready
 
-    def _admit(self, ready: list[_Ready]) -> list[_Ready]:
+    def _admit(self, ready: list[Ready]) -> list[Ready]:
         state = self._journal.state
         fresh = [item for item in ready if item.path not in state.started]
         limits, spent = self._setup.limits, self._journal.task.status.spent
@@ -125,29 +148,34 @@ class Calls:
         beyond = {item.path for item in fresh[allowed:]}
         return [item for item in ready if item.path not in beyond]
 
-    async def _run_wave(self, wave: Sequence[_Ready]) -> bool:
+    async def _run_wave(self, wave: Sequence[Ready]) -> list[Held]:
+        """Run what may run; what the others, or these themselves, have to wait for."""
+        held: list[Held] = []
+        begun: list[Ready] = []
         for item in wave:
-            if not self._begin(item):
-                await self._journal.finish()
-                return False
+            match await self._beginnings.begin(item):
+                case Held() as why:
+                    held.append(why)
+                case True:
+                    begun.append(item)
+                case False:
+                    pass
+        if not begun:
+            return held
         await self._journal.commit()
-        if len(wave) == 1:
-            await self._run_call(wave[0])
-        else:
-            await self._run_beside(wave)
-        if self._journal.state.in_doubt:
-            await self._journal.finish()
-            return False
-        return True
+        if len(begun) == 1:
+            return held + await self._run_call(begun[0])
+        return held + await self._run_beside(begun)
 
-    async def _run_beside(self, wave: Sequence[_Ready]) -> None:
+    async def _run_beside(self, wave: Sequence[Ready]) -> list[Held]:
         running = len(wave)
         faults: list[Exception] = []
+        held: list[Held] = []
 
-        async def one(item: _Ready) -> None:
+        async def one(item: Ready) -> None:
             nonlocal running
             try:
-                await self._run_call(item)
+                held.extend(await self._run_call(item))
                 running -= 1
                 if running:
                     await self._journal.commit()
@@ -160,48 +188,63 @@ class Calls:
                 group.start_soon(one, item)
         if faults:
             raise faults[0]
+        return held
 
-    def _begin(self, item: _Ready) -> bool:
-        """Note the intent, or check it against the one from before; False if it is in doubt."""
-        prepared, state = item.prepared, self._journal.state
-        begun = state.started.get(item.path)
-        if begun is None:
-            self._journal.note(_intent(item))
-            return True
-        if begun.fingerprint != prepared.fingerprint:
-            raise DriftError(
-                item.path,
-                then=f"{begun.name} {_then(begun, item.open)}",
-                now=f"{prepared.tool.name} {json.dumps(prepared.arguments)}",
-            )
-        if item.path in state.cleared:
-            # A new intent: the decision holds for one more try, not for every crash to come.
-            self._journal.note(_intent(item))
-            return True
-        if may_repeat(begun.effect) and may_repeat(prepared.tool.effect):
-            return True
-        self._doubt(item.open, "the process ended while the call was running")
-        return False
-
-    async def _run_call(self, item: _Ready) -> None:
+    async def _run_call(self, item: Ready) -> list[Held]:
+        """Run a call to its outcome; or to what it has to wait for, which is all it gives."""
         prepared = item.prepared
         timeout_s = self._timeout_s(prepared.tool.timeout_s)
         if timeout_s != prepared.tool.timeout_s:
             prepared = replace(prepared, tool=replace(prepared.tool, timeout_s=timeout_s))
         bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
         name, task = prepared.tool.name, self._journal.task
+        self._setup.tenure.check_lease()
         logs.tool_started(_LOG, task, item.path, name, prepared.fingerprint)
+        hit("loop.tool.before")
         try:
             result = await run(
                 prepared,
-                self._context(item, bench),
+                context_of(self._setup, self._journal, item.path, bench),
                 clock=self._clock,
                 limit_chars=self._setup.result_limit_chars,
             )
         finally:
             bench.close()
-        logs.tool_ended(_LOG, task, item.path, name, result.status, result.size, result.duration_s)
-        self._record(item.open, result, bench)
+        hit("loop.tool.after")
+        status = result.status if result.waiting is None else "waiting"
+        logs.tool_ended(_LOG, task, item.path, name, status, result.size, result.duration_s)
+        if result.waiting is not None:
+            return await self._suspended(item, result.waiting, bench)
+        if result.status == "in_doubt":
+            return await self._after_doubt(item, result)
+        record(self._journal, item.open, result, bench)
+        return []
+
+    async def _after_doubt(self, item: Ready, result: ToolResult) -> list[Held]:
+        match await self._beginnings.settle_doubt(item, result):
+            case Held() as held:
+                return [held]
+            case True:
+                await self._journal.commit()
+                return await self._run_call(*self._prepare([item.open]))
+            case False:
+                return []
+
+    async def _suspended(self, item: Ready, waiting: Waiting, bench: Bench) -> list[Held]:
+        name = item.prepared.tool.name
+        if isinstance(waiting, Children):
+            try:
+                held = await split(
+                    self._journal, self._reader, self._clock, item.path, name, waiting
+                )
+            except ToolError as exc:
+                fault = Fault(code=exc.code, message=exc.message, hint=exc.hint)
+                record(self._journal, item.open, failed_result("error", fault))
+                return []
+        else:
+            held = _held(item.path, name, waiting)
+        bench.keep()
+        return [held]
 
     def _timeout_s(self, own_s: float | None) -> float | None:
         allowed = self._setup.limits.max_seconds
@@ -212,93 +255,26 @@ class Calls:
             return own_s
         return left_s if own_s is None else min(own_s, left_s)
 
-    def _context(self, item: _Ready, bench: Bench) -> ToolContext:
-        task, state = self._journal.task, self._journal.state
-        return ToolContext(
-            request=self._setup.request,
-            history=tuple(state.messages),
-            task=TaskSnapshot(
-                task_id=task.task_id,
-                agent=task.spec.agent,
-                goal=task.spec.goal,
-                step=state.turn,
-                session_id=task.spec.session_id,
-                limits=self._setup.limits_table,
-            ),
-            variables=bench.variables,
-            idempotency_key=f"{task.task_id}{item.path}",
-            trace_id=task.trace_id,
-            bench=bench,
-        )
-
-    def _record(self, item: OpenCall, result: ToolResult, bench: Bench | None = None) -> None:
-        call = item.call
-        match result.status:
-            case "ok":
-                if bench is not None:
-                    bench.keep()
-                self._journal.note(
-                    ToolReturned(
-                        path=item.path,
-                        call_id=call.id,
-                        name=call.name,
-                        content=result.content,
-                        size_chars=result.size,
-                        blob=self._journal.keep(result.full) if result.full else None,
-                        duration_s=round(result.duration_s, 4),
-                    )
-                )
-            case "in_doubt":
-                reason = result.error.message if result.error else "its outcome is unknown"
-                self._doubt(item, reason)
-            case "error" | "timeout" | "refused":
-                self._journal.note(
-                    ToolFailed(
-                        path=item.path,
-                        call_id=call.id,
-                        name=call.name,
-                        status=result.status,
-                        error=result.error or Fault(code="failed", message=result.content),
-                        content=result.content,
-                        duration_s=round(result.duration_s, 4),
-                    )
-                )
-
-    def _doubt(self, item: OpenCall, reason: str) -> None:
-        call = item.call
-        self._journal.note(
-            ToolInDoubt(path=item.path, call_id=call.id, name=call.name, reason=reason)
-        )
-        text = f"{call.name} was begun and its outcome is unknown: {reason}"
-        pending = Pending(kind="in_doubt", path=item.path, name=call.name, text=text)
-        self._journal.note(TaskWaiting(pending=(pending,)))
-
 
 def exceeded(excess: Excess) -> BudgetExceeded:
     """The event of a bound that is reached."""
     return BudgetExceeded(limit=excess.limit, allowed=excess.allowed, spent=excess.spent)
 
 
-def _then(begun: ToolStarted, item: OpenCall) -> str:
-    """The arguments that a call was begun with."""
-    return item.call.arguments if begun.arguments is None else json.dumps(begun.arguments)
+def _held(path: str, name: str, waiting: Question | Until | Event) -> Held:
+    match waiting:
+        case Question(text=text, options=options):
+            data: dict[str, object] = {"question": text}
+            if options:
+                data["options"] = list(options)
+            return Held(path=path, kind="question", name=name, text=text, data=data)
+        case Until(at=at):
+            return Held(path=path, kind="time", name=name, text=f"{name} waits", due_at=at)
+        case Event(name=key, until=until):
+            text = f"{name} waits for the event {key!r}"
+            return Held(path=path, kind="event", name=key, text=text, key=key, due_at=until)
 
 
-def _intent(item: _Ready) -> ToolStarted:
-    prepared = item.prepared
-    return ToolStarted(
-        path=item.path,
-        call_id=item.open.call.id,
-        name=prepared.tool.name,
-        effect=prepared.tool.effect,
-        fingerprint=prepared.fingerprint,
-        timeout_s=prepared.tool.timeout_s,
-        arguments=prepared.arguments if prepared.repairs else None,
-        repairs=tuple(str(repair) for repair in prepared.repairs),
-    )
-
-
-def _waves(ready: Sequence[_Ready]) -> list[list[_Ready]]:
-    if all(may_overlap(item.prepared.tool.effect) for item in ready):
-        return [list(ready)] if ready else []
-    return [[item] for item in ready]
+def _may_overlap(tool: Tool) -> bool:
+    # A call that a key or a person may hold back is a step of its own.
+    return may_overlap(tool.effect) and tool.key is None and not tool.requires_approval

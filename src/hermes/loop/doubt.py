@@ -13,7 +13,7 @@ from .state import RunState
 Decision = Literal["done", "again"]
 """`done`: the call took place. `again`: it did not, make it now."""
 
-_DONE = "This call took place, as a person confirmed; its result was not recorded."
+DONE = "This call took place, as a person confirmed; its result was not recorded."
 
 
 def calls_in_doubt(state: RunState) -> list[str]:
@@ -21,7 +21,7 @@ def calls_in_doubt(state: RunState) -> list[str]:
     broken_off = {
         path
         for path, begun in state.started.items()
-        if not may_repeat(begun.effect) and path not in state.cleared
+        if not may_repeat(begun.effect) and path not in state.cleared and path not in state.held
     }
     return sorted(state.in_doubt | broken_off)
 
@@ -36,6 +36,8 @@ def decide(journal: Journal, decision: Decision, *, by: str) -> None:
     """
     for path in calls_in_doubt(journal.state):
         begun = journal.state.started[path]
+        waits = [wait for wait, item in journal.state.waiting.items() if item.path == path]
+        journal.end_waits(waits)
         journal.note(
             ToolReconciled(
                 path=path,
@@ -43,6 +45,6 @@ def decide(journal: Journal, decision: Decision, *, by: str) -> None:
                 name=begun.name,
                 decision=decision,
                 by=by,
-                content=_DONE if decision == "done" else "",
+                content=DONE if decision == "done" else "",
             )
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
@@ -12,10 +13,12 @@ from hermes.core.budget import Spent
 from hermes.core.clock import Clock
 from hermes.core.codec import sha256
 from hermes.core.events import MessageHandled, Recorded, TaskEvent
+from hermes.core.failpoints import hit
 from hermes.core.ids import NewUUID
-from hermes.core.task import Task, TaskState, apply
-from hermes.store import Lease, TaskWriter
+from hermes.core.task import Task, TaskState, apply, fold
+from hermes.store import Also, EffectRow, Lease, NewTask, Review, TaskWriter, Wait
 
+from .ledger import effect_row
 from .state import RunState
 
 _LOG = logging.getLogger("hermes.run")
@@ -46,6 +49,29 @@ def tell(observers: Sequence[Observer], word: Callable[[Observer], None]) -> Non
             _LOG.exception("an observer failed: %r", observer)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Batch:
+    """What the next commit writes."""
+
+    records: list[Recorded] = field(default_factory=list[Recorded])
+    blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    children: list[NewTask] = field(default_factory=list[NewTask])
+    waits: list[Wait] = field(default_factory=list[Wait])
+    ended_waits: list[str] = field(default_factory=list[str])
+    reviews: list[Review] = field(default_factory=list[Review])
+    effects: list[EffectRow] = field(default_factory=list[EffectRow])
+
+    @property
+    def also(self) -> Also:
+        return Also(
+            children=self.children,
+            waits=self.waits,
+            ended_waits=self.ended_waits,
+            reviews=self.reviews,
+            effects=self.effects,
+        )
+
+
 class Journal:
     """Numbers a task's events, folds them, and hands them to the store.
 
@@ -69,8 +95,8 @@ class Journal:
         self._store, self._lease = store, lease
         self._clock, self._new_id = clock, new_id
         self._observers = observers
-        self._noted: list[Recorded] = []
-        self._blobs: dict[str, bytes] = {}
+        self.is_finished = False
+        self._batch = _Batch()
         self._lock = anyio.Lock(fast_acquire=True)
 
     @property
@@ -109,13 +135,52 @@ class Journal:
             token=self._lease.token,
         )
         self.task = self.task.at(apply(self.task.status, record))
+        effect = effect_row(self.task.task_id, self.state.started, event)
+        if effect is not None:
+            self._batch.effects.append(effect)
         self.state.follow(event)
-        self._noted.append(record)
+        self._batch.records.append(record)
+
+    def new_records(
+        self, events: Sequence[TaskEvent], *, task_id: str, trace_id: str
+    ) -> list[Recorded]:
+        """The first events of another task, numbered from 1."""
+        now = self._clock.now()
+        return [
+            Recorded(
+                event_id=self._new_id().hex,
+                task_id=task_id,
+                seq=seq,
+                event=event,
+                at=now,
+                trace_id=trace_id,
+            )
+            for seq, event in enumerate(events, 1)
+        ]
+
+    def begin_waits(
+        self, *, waits: Iterable[Wait], reviews: Iterable[Review], children: Iterable[NewTask]
+    ) -> None:
+        """Have the next commit begin waits, ask people, and make child tasks."""
+        self._batch.waits += waits
+        self._batch.reviews += reviews
+        self._batch.children += children
+
+    def end_waits(self, wait_ids: Iterable[str]) -> None:
+        """Have the next commit remove waits whose answer was noted, or that nobody needs."""
+        self._batch.ended_waits += wait_ids
+
+    def reload(self, records: Sequence[Recorded]) -> None:
+        """Forget what was noted and not written, and stand where the stored events do."""
+        task = fold(records)
+        assert task is not None
+        self.task, self.state = task, RunState.of(record.event for record in records)
+        self._batch = _Batch()
 
     def keep(self, data: bytes) -> str:
         """Put a blob beside the noted events; returns its SHA-256."""
         name = sha256(data)
-        self._blobs[name] = data
+        self._batch.blobs[name] = data
         return name
 
     async def commit(self) -> None:
@@ -123,16 +188,22 @@ class Journal:
 
         Raises:
             StaleLeaseError: Another worker has the task now; nothing was written.
+            EffectTakenError: A business key is another call's; nothing was written, and what was
+                noted is to be thrown away by `reload`.
         """
         with anyio.CancelScope(shield=True):
             await self._commit()
 
     async def _commit(self) -> None:
         async with self._lock:
-            records, blobs = self._take()
-            if records:
-                await self._store.append(self._lease, records, blobs=blobs)
-                self._tell(records)
+            batch = self._take()
+            if batch.records or batch.also:
+                hit("loop.commit.before")
+                await self._store.append(
+                    self._lease, batch.records, blobs=batch.blobs, also=batch.also
+                )
+                hit("loop.commit.after")
+                self._tell(batch.records)
 
     async def finish(self) -> None:
         """Write what was noted and end the message that the lease is for."""
@@ -142,9 +213,12 @@ class Journal:
     async def _finish(self) -> None:
         async with self._lock:
             self.note(MessageHandled(message_id=self._lease.message.message_id))
-            records, blobs = self._take()
-            await self._store.finish(self._lease, records, blobs=blobs)
-            self._tell(records)
+            batch = self._take()
+            hit("loop.finish.before")
+            await self._store.finish(self._lease, batch.records, blobs=batch.blobs, also=batch.also)
+            self.is_finished = True
+            hit("loop.finish.after")
+            self._tell(batch.records)
 
     def delta(self, text: str, *, reasoning: bool = False) -> None:
         """Pass a piece of a streamed reply on to the observers; it is not recorded."""
@@ -154,10 +228,9 @@ class Journal:
         """Pass a tool's words on to the observers."""
         tell(self._observers, lambda observer: observer.progress(path, text))
 
-    def _take(self) -> tuple[list[Recorded], Mapping[str, bytes]]:
-        records, blobs = self._noted, self._blobs
-        self._noted, self._blobs = [], {}
-        return records, blobs
+    def _take(self) -> _Batch:
+        batch, self._batch = self._batch, _Batch()
+        return batch
 
     def _tell(self, records: Sequence[Recorded]) -> None:
         for record in records:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import anyio
 
@@ -21,6 +22,7 @@ from hermes.core.events import (
     ToolInDoubt,
     ToolStarted,
 )
+from hermes.core.failpoints import hit
 from hermes.core.task import TaskState
 from hermes.errors import ModelError
 from hermes.models import ModelReply, ModelRequest, ReasoningDelta, TextDelta
@@ -32,6 +34,7 @@ from .calls import Calls, exceeded
 from .ids import unique_calls
 from .journal import Journal
 from .setup import RunSetup
+from .suspend import Held
 
 _LOG = logging.getLogger("hermes.model")
 
@@ -49,20 +52,29 @@ class Run:
         self._setup, self._journal, self._clock = setup, journal, clock
         self._calls = Calls(setup, journal, reader, clock)
 
-    async def carry(self) -> None:
+    async def carry(self, held: Sequence[Held] = ()) -> None:
         """Work until the task is settled or waits; either is in the journal on return.
+
+        Where the holder of the lease wants to stop, work ends at the next border between steps
+        with the task still at work, all that happened in the journal.
+
+        Args:
+            held: What calls that waited have to wait for next.
 
         Raises:
             StoreError: The journal cannot be written; nothing was lost, the run can be resumed.
             DriftError: The journal's open call is not what the present code would make.
         """
         while self._journal.task.state == TaskState.PROCESSING:
-            await self._step()
+            if self._setup.tenure.should_stop() and not self._has_ended():
+                await self._journal.commit()
+                return
+            await self._step(held)
 
-    async def _step(self) -> None:
+    async def _step(self, held: Sequence[Held]) -> None:
         state = self._journal.state
         if state.open_calls:
-            await self._calls.run_open()
+            await self._calls.run_open(held)
         elif state.exceeded is not None:
             await self._stop(state.exceeded)
         elif state.reply is not None and state.intent is None:
@@ -73,6 +85,17 @@ class Run:
                     await self._turn(repair=text)
         else:
             await self._turn()
+
+    def _has_ended(self) -> bool:
+        """Whether nothing is left to do but to settle, which no drain has to wait for."""
+        state = self._journal.state
+        if state.open_calls:
+            return False
+        if state.exceeded is not None:
+            return True
+        if state.reply is None or state.intent is not None:
+            return False
+        return isinstance(judge(self._setup, state, state.reply), End)
 
     async def _turn(self, repair: str = "") -> None:
         intent = self._journal.state.intent
@@ -112,10 +135,13 @@ class Run:
             variables=state.variables,
             output_schema=self._setup.output_schema,
         )
+        self._setup.tenure.check_lease()
         began = self._clock.monotonic()
         try:
             with anyio.move_on_after(self._remaining_s()) as scope:
+                hit("loop.model.before")
                 reply = await self._reply(request)
+                hit("loop.model.after")
                 self._replied(intent, reply, self._clock.monotonic() - began)
                 return
         except ModelError as exc:
@@ -197,21 +223,31 @@ class Run:
         return max(0.0, allowed - self._journal.spent.seconds)
 
 
-async def settle_cancelled(journal: Journal) -> None:
-    """Record that a run was stopped from outside, whatever it was at.
+async def settle_cancelled(journal: Journal, *, by: str = "") -> None:
+    """Record that a run was stopped from outside, whatever it was at or waited for.
 
-    A call under way that may be repeated is recorded as stopped, an unsafe one as in doubt.
+    A call under way that may be repeated, or that only waits, is recorded as stopped, an unsafe
+    one as in doubt. What the task waited for is given up with it.
+
+    Args:
+        journal: Of the task.
+        by: The person who decided so, if it was one.
     """
-    if journal.task.state.is_terminal or journal.task.state == TaskState.WAITING:
+    if journal.task.state.is_terminal or journal.is_finished:
         return
+    held = journal.state.held - journal.state.in_doubt
     for begun in list(journal.state.started.values()):
-        journal.note(_stopped_call(begun))
-    fault = Fault(code="cancelled", message="the run was cancelled")
+        if begun.path in held or may_repeat(begun.effect):
+            journal.note(_stopped_call(begun))
+        elif begun.path not in journal.state.in_doubt:
+            journal.note(_doubtful_call(begun))
+    message = f"the run was cancelled by {by}" if by else "the run was cancelled"
+    fault = Fault(code="cancelled", message=message)
     doubtful = [begun.name for begun in journal.state.started.values()]
     if doubtful:
         fault = Fault(
             code="cancelled",
-            message=f"the run was cancelled while {', '.join(doubtful)} was running: "
+            message=f"{message} while {', '.join(doubtful)} was running: "
             "whether it took place is unknown",
             hint="look whether it did before you start the task again",
         )
@@ -220,17 +256,19 @@ async def settle_cancelled(journal: Journal) -> None:
     await journal.finish()
 
 
-def _stopped_call(begun: ToolStarted) -> ToolFailed | ToolInDoubt:
-    if may_repeat(begun.effect):
-        fault = Fault(code="cancelled", message="stopped: the run was cancelled")
-        return ToolFailed(
-            path=begun.path,
-            call_id=begun.call_id,
-            name=begun.name,
-            status="error",
-            error=fault,
-            content=fault.message,
-        )
+def _stopped_call(begun: ToolStarted) -> ToolFailed:
+    fault = Fault(code="cancelled", message="stopped: the run was cancelled")
+    return ToolFailed(
+        path=begun.path,
+        call_id=begun.call_id,
+        name=begun.name,
+        status="error",
+        error=fault,
+        content=fault.message,
+    )
+
+
+def _doubtful_call(begun: ToolStarted) -> ToolInDoubt:
     return ToolInDoubt(
         path=begun.path,
         call_id=begun.call_id,

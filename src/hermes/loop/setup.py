@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 
 from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.chat import ChatMessage
+from hermes.core.events import ToolStarted
 from hermes.core.request import AgentRequest
 from hermes.models import Model
 from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    pass
+
+
+def _at_once(begun: ToolStarted) -> datetime | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenure:
+    """What the holder of the lease says while a run goes on; each is asked anew every time.
+
+    Attributes:
+        should_stop: Whether to stop at the next border between steps, the task still at work.
+        check_lease: Called directly before each model and tool call; raises `StaleLeaseError`
+            when the lease may have run out.
+        free_at: When a call that an earlier holder began can surely not act any more; None if
+            that is so already.
+    """
+
+    should_stop: Callable[[], bool] = _never
+    check_lease: Callable[[], None] = _nothing
+    free_at: Callable[[ToolStarted], datetime | None] = _at_once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +55,7 @@ class RunSetup:
         required_tools: The run may only end after each of these has succeeded.
         stream: Ask the model for a stream and pass its pieces to the observers.
         result_limit_chars: A tool result above this is cut to head, tail and a handle.
+        tenure: What the holder of the lease says.
     """
 
     model: Model
@@ -35,6 +67,7 @@ class RunSetup:
     required_tools: tuple[str, ...] = ()
     stream: bool = False
     result_limit_chars: int = DEFAULT_LIMIT_CHARS
+    tenure: Tenure = Tenure()
     prompt_digest: str = field(init=False)
     limits_table: Mapping[str, object] = field(init=False)
 

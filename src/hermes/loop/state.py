@@ -5,7 +5,7 @@ The same code reads a journal back after a crash and follows a live run, so both
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -18,6 +18,7 @@ from hermes.core.events import (
     ModelFailed,
     ModelReplied,
     ModelRequested,
+    Pending,
     ProgressReported,
     ReviewDecided,
     ReviewRequested,
@@ -58,11 +59,17 @@ class RunState:
         calls: The calls of the last reply, by path, until all have outcomes.
         started: Intents of tool calls without an outcome, by path.
         in_doubt: Paths of calls whose outcome nobody knows.
-        cleared: Paths of calls that a person decided to make again, until they are begun.
+        cleared: Paths of calls that are to be made again, until they are begun.
+        waiting: What is waited for, by wait id, until its answer is taken in.
+        approved: Calls that a person approved, by path, with the review; until they are begun.
+        splits: Rounds of child tasks of each call of the present turn, by path.
+        is_begun: Whether work on the task ever began.
         reply: The last reply, as long as nothing followed it.
         repairs: Replies in a row that were sent back.
         exceeded: The bound that ends the run once no call is open.
         succeeded: Names of tools that have returned a result.
+        renames: Former names of tools to present ones, where a migration says so.
+        deeds: Tool and business key of what was done, to the path of the call.
         handles: Blobs that `read_more` may open.
     """
 
@@ -76,10 +83,16 @@ class RunState:
     started: dict[str, ToolStarted] = field(default_factory=dict[str, ToolStarted])
     in_doubt: set[str] = field(default_factory=set[str])
     cleared: set[str] = field(default_factory=set[str])
+    waiting: dict[str, Pending] = field(default_factory=dict[str, Pending])
+    approved: dict[str, str] = field(default_factory=dict[str, str])
+    splits: dict[str, list[TaskSplit]] = field(default_factory=dict[str, list[TaskSplit]])
+    is_begun: bool = False
     reply: ModelReplied | None = None
     repairs: int = 0
     exceeded: BudgetExceeded | None = None
     succeeded: set[str] = field(default_factory=set[str])
+    renames: dict[str, str] = field(default_factory=dict[str, str])
+    deeds: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     handles: set[str] = field(default_factory=set[str])
     earlier: tuple[str, ...] = ()
     call_ids: set[str] = field(default_factory=set[str])
@@ -105,13 +118,26 @@ class RunState:
             if path not in self.outcomes
         ]
 
+    @property
+    def held(self) -> set[str]:
+        """Paths of the calls that wait for something."""
+        return {pending.path for pending in self.waiting.values() if pending.path}
+
     def follow(self, event: TaskEvent) -> None:
         """Take one more event in."""
         match event:
             case TaskCreated():
                 self.variables.update(event.variables)
             case TaskStarted():
-                self.earlier = event.earlier
+                self.earlier, self.is_begun = event.earlier, True
+            case TaskWaiting():
+                self._wait(event)
+            case TaskResumed():
+                self._end_waits(lambda pending: not pending.path and pending.kind == "time")
+            case TaskSplit():
+                self.splits.setdefault(event.path, []).append(event)
+            case ReviewDecided():
+                self._decided(event)
             case ModelRequested():
                 self._request(event)
             case ModelReplied():
@@ -121,8 +147,9 @@ class RunState:
             case ToolStarted():
                 self.started[event.path] = event
                 self.cleared.discard(event.path)
+                self.approved.pop(event.path, None)
             case ToolReturned():
-                self.succeeded.add(event.name)
+                self.succeeded.add(self.renames.get(event.name, event.name))
                 if event.blob:
                     self.handles.add(event.blob)
                 self._outcome(event.path, event.call_id, event.name, event.content, error=False)
@@ -140,12 +167,8 @@ class RunState:
                 self.handles.add(event.sha256)
             case (
                 TaskDispatched()
-                | TaskWaiting()
-                | TaskResumed()
                 | TaskSettled()
-                | TaskSplit()
                 | ReviewRequested()
-                | ReviewDecided()
                 | ProgressReported()
                 | MessageSent()
                 | MessageHandled()
@@ -153,6 +176,27 @@ class RunState:
                 pass
             case _:
                 assert_never(event)
+
+    def _wait(self, event: TaskWaiting) -> None:
+        # A call waits for one thing at a time; calls that are not named here go on waiting.
+        paths = {pending.path for pending in event.pending if pending.path}
+        self._end_waits(lambda pending: pending.path in paths)
+        self.waiting |= {pending.wait_id: pending for pending in event.pending if pending.wait_id}
+
+    def _decided(self, event: ReviewDecided) -> None:
+        if event.decision == "cancel":  # the end of the task is the end of all its waits
+            return
+        self._end_waits(lambda pending: pending.review_id == event.review_id)
+        if event.decision == "approve":
+            self.approved[event.path] = event.review_id
+
+    def _end_waits(self, is_over: Callable[[Pending], bool]) -> None:
+        if self.waiting:
+            self.waiting = {
+                wait_id: pending
+                for wait_id, pending in self.waiting.items()
+                if not is_over(pending)
+            }
 
     def _request(self, event: ModelRequested) -> None:
         self.intent = event
@@ -179,8 +223,13 @@ class RunState:
             )
 
     def _outcome(self, path: str, call_id: str, name: str, content: str, *, error: bool) -> None:
-        self.started.pop(path, None)
+        begun = self.started.pop(path, None)
+        if begun is not None and begun.key and not error:
+            self.deeds[begun.name, begun.key] = path
         self.in_doubt.discard(path)
+        self.approved.pop(path, None)
+        self.splits.pop(path, None)
+        self._end_waits(lambda pending: pending.path == path)
         self.outcomes[path] = ToolMessage(call_id=call_id, name=name, text=content, is_error=error)
         if len(self.outcomes) == len(self.calls):
             self.messages.extend(self.outcomes[path] for path in self.calls)
@@ -190,10 +239,16 @@ class RunState:
 
     def _reconciled(self, event: ToolReconciled) -> None:
         self.in_doubt.discard(event.path)
+        self._end_waits(lambda pending: pending.path == event.path)
         if event.decision == "again":
             self.cleared.add(event.path)
         else:
+            self.succeeded.add(self.renames.get(event.name, event.name))
             self._outcome(event.path, event.call_id, event.name, event.content, error=False)
+
+    def former_names(self, tool: str) -> list[str]:
+        """What a tool was called in earlier versions of the agent."""
+        return [old for old, new in self.renames.items() if new == tool]
 
     def latest_text(self) -> str:
         """The last thing the model said in words, or ""."""

@@ -1,7 +1,7 @@
 """The rule engine: a model that follows a playbook, the same way every time, without a network.
 
 It keeps no state. Where it stands is read from the conversation: the calls it made since the goal
-carry the number of their step in their id, and their results stand beside them.
+carry in their id which of the steps with their tool they are, and their results stand beside them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from hermes.core import json
 from hermes.core.chat import AssistantMessage, ChatMessage, ToolCall, ToolMessage, UserMessage
 from hermes.errors import CodecError, ModelError
 from hermes.models.base import CallDelta, ModelReply, ModelRequest, StreamPart, TextDelta
+from hermes.models.playbook_code import code_of
 from hermes.models.playbook_file import Filled, Playbook, Rule, Step
 from hermes.models.templates import Expression, TemplateFault, TextTemplate
 
 MAX_ITEMS = 1000
 """Most calls that one `foreach` may make."""
 
-_CALL_ID = re.compile(r"pb\d+s(\d+)")
+_CALL_ID = re.compile(r"pb\d+([ns])(\d+)")  # `s`: the step's number, as version 0.1.0 wrote it
 _CJK = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _RULES_SHOWN = 8
 
@@ -40,15 +41,28 @@ class PlaybookModel:
 
     Variables are read as they are at each turn; a step that was made is never made again, whatever
     its condition says now.
+
+    Args:
+        playbook: The rules.
+        changed: They were others before, and that was accepted: calls of steps that are gone are
+            passed over instead of refused.
     """
 
-    def __init__(self, playbook: Playbook) -> None:
-        self._playbook = playbook
+    def __init__(self, playbook: Playbook, *, changed: bool = False) -> None:
+        self._playbook, self._changed = playbook, changed
 
     @property
     def name(self) -> str:
         """`playbook:` and the playbook's own name."""
         return f"playbook:{self._playbook.name}"
+
+    def program_parts(self, goal: str) -> dict[str, str]:
+        """What a run with this goal depends on, part by part: see `playbook_code`."""
+        return code_of(self._playbook, goal)
+
+    def after_change(self) -> PlaybookModel:
+        """The same rules for a task that began under others."""
+        return PlaybookModel(self._playbook, changed=True)
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The next calls, or the answer when all steps are done.
@@ -111,15 +125,16 @@ class PlaybookModel:
         made: list[_Made] = []
         for call in _calls(messages):
             found = _CALL_ID.fullmatch(call.id)
-            number = int(found[1]) if found else 0
-            step = rule.steps[number - 1] if 0 < number <= len(rule.steps) else None
-            if step is None or step.call != call.name or call.id not in results:
+            step = _step_of(rule, call, found) if found else None
+            if step is None and found and self._changed:
+                continue
+            if step is None or call.id not in results:
                 self._fail(
                     f"{rule}: the conversation has a call of {call.name!r} ({call.id!r}) that "
                     f"does not belong to this rule",
                     hint="was the playbook changed during the task? then start a new one",
                 )
-            made.append(_Made(step=number, call=call, result=results[call.id]))
+            made.append(_Made(step=step.number, call=call, result=results[call.id]))
         return made
 
     def _result(self, rule: Rule, step: Step, message: ToolMessage) -> object:
@@ -179,7 +194,7 @@ class PlaybookModel:
         # Counted through the whole conversation, so that no id comes twice in a session.
         first = 1 + len(_calls(request.messages))
         calls = tuple(
-            ToolCall(id=f"pb{number}s{step.number}", name=step.call, arguments=json.dumps(part))
+            ToolCall(id=f"pb{number}n{step.nth}", name=step.call, arguments=json.dumps(part))
             for number, part in enumerate(planned, start=first)
         )
         return ModelReply(calls=calls, finish_reason="tool_calls", model=self.name)
@@ -234,6 +249,15 @@ def _goal(messages: Sequence[ChatMessage]) -> tuple[int, str]:
         if isinstance(message, UserMessage) and not message.reminder:
             return place, message.text
     raise ModelError("the conversation has no user message", code="playbook")
+
+
+def _step_of(rule: Rule, call: ToolCall, found: re.Match[str]) -> Step | None:
+    """The step that made a call, as the rule stands now."""
+    number = int(found[2])
+    for step in rule.steps:
+        if step.call == call.name and number == (step.nth if found[1] == "n" else step.number):
+            return step
+    return None
 
 
 def _calls(messages: Sequence[ChatMessage]) -> list[ToolCall]:

@@ -71,6 +71,8 @@ class Step:
 
     Attributes:
         number: From 1 within its rule.
+        nth: From 1 among the rule's steps with this tool: what a call that was made is known by,
+            so that it keeps its step when others come or go.
         call: The tool's name.
         arguments: What it gets.
         condition: The step is skipped where this is false.
@@ -88,6 +90,12 @@ class Step:
     item: str = "item"
     result_name: str = ""
     continues: bool = False
+    nth: int = 1
+
+    @property
+    def name(self) -> str:
+        """The tool's name, with a number from the second step with that tool on."""
+        return self.call if self.nth == 1 else f"{self.call}#{self.nth}"
 
     def __str__(self) -> str:
         return f"step {self.number} ({self.call})"
@@ -207,7 +215,7 @@ def _read_rule(value: object, place: _Place) -> Rule:
     items = _list(keys.get("steps", []), place.at("steps"), may_be_empty=True)
     for number, item in enumerate(items, start=1):
         step = _read_step(item, place.at("steps").at(number - 1), number, known)
-        steps.append(step)
+        steps.append(replace(step, nth=1 + sum(step.call == other.call for other in steps)))
         known |= {step.result_name} - {""}
     answer = _template(keys.get("answer"), place.at("answer"), known)
     return Rule(name=name, when=when, sets=sets, steps=tuple(steps), answer=answer)

@@ -10,9 +10,11 @@ from typing import TypeVar
 import anyio
 
 from hermes.core.clock import Clock
+from hermes.core.failpoints import hit
 from hermes.errors import InputError, LeaseHeldError, NotFoundError
 from hermes.store import Lease, MessageRow, Store
 
+from .locks import LEASE_S
 from .recovery import free_task
 
 R = TypeVar("R")
@@ -22,7 +24,9 @@ _GRACE_POLLS = 10
 """How long another task's ready message may stand before nobody is taken to be coming for it."""
 
 
-async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock) -> Lease:
+async def claim_task(
+    store: Store, worker_id: str, task_id: str, *, clock: Clock, lease_s: float = LEASE_S
+) -> Lease:
     """Claim the message of a task; waits while earlier tasks of its session are being worked on.
 
     Raises:
@@ -33,11 +37,14 @@ async def claim_task(store: Store, worker_id: str, task_id: str, *, clock: Clock
     idle_polls, last = 0, ""
     while True:
         if leases := await _claim(store, worker_id, task_id):
+            hit("runtime.claim.after")
             return leases[0]
         ahead = await _first_of_lane(store, task_id)
         if ahead is None:
-            await free_task(store, task_id, clock=clock)
-        elif ahead.message.message_id != last or await _is_moving(store, ahead, clock=clock):
+            await free_task(store, task_id, clock=clock, lease_s=lease_s)
+        elif ahead.message.message_id != last or await _is_moving(
+            store, ahead, clock=clock, lease_s=lease_s
+        ):
             idle_polls, last = 0, ahead.message.message_id
         else:
             idle_polls += 1
@@ -82,22 +89,22 @@ async def claimed(
 
 async def _first_of_lane(store: Store, task_id: str) -> MessageRow | None:
     """The message that stands before this task's in its lane, or None if it is the first."""
-    rows = [row for row in await store.messages() if row.state != "dead"]
-    own = next((row for row in rows if row.message.task_id == task_id), None)
-    if own is None:
+    own = [row for row in await store.messages(task_id=task_id) if row.state != "dead"]
+    if not own:
         raise NotFoundError(
             f"task {task_id} has no message to work on", hint=f"`hermes show {task_id}` tells why"
         )
-    first = next(row for row in rows if row.message.lane == own.message.lane)
+    lane = await store.messages(lane=own[0].message.lane)
+    first = next((row for row in lane if row.state != "dead"), own[0])
     return None if first.message.task_id == task_id else first
 
 
-async def _is_moving(store: Store, ahead: MessageRow, *, clock: Clock) -> bool:
+async def _is_moving(store: Store, ahead: MessageRow, *, clock: Clock, lease_s: float) -> bool:
     """Whether a live process works on the message ahead."""
     if ahead.state != "leased":
         return False
     try:
-        await free_task(store, ahead.message.task_id, clock=clock)
+        await free_task(store, ahead.message.task_id, clock=clock, lease_s=lease_s)
     except LeaseHeldError:
         return True
     return False

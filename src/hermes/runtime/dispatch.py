@@ -9,6 +9,7 @@ from hermes.core import ids, json
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock
 from hermes.core.events import MessageSent, Recorded, TaskCreated, TaskDispatched, TaskEvent
+from hermes.core.failpoints import hit
 from hermes.core.ids import NewUUID
 from hermes.core.message import Message
 from hermes.core.request import AgentRequest
@@ -101,11 +102,13 @@ async def submit(
         )
         for seq, event in enumerate(events, 1)
     ]
+    hit("runtime.submit.before")
     done = await claimed(
         store,
         store.submit(records, message, claim_for=claim_for),
         leases=lambda got: [got.lease] if got.lease else [],
     )
+    hit("runtime.submit.after")
     return done, records if done.is_new else []
 
 

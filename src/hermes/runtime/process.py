@@ -2,44 +2,76 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import socket
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskGroup
 
 from hermes.core.clock import Clock
+from hermes.core.failpoints import hit
 from hermes.core.ids import NewUUID, uuid7
-from hermes.errors import StoreError, StoreUnavailableError
-from hermes.store import Store, Worker
+from hermes.errors import StaleLeaseError, StoreError
+from hermes.store import Lease, Store, Worker
 
-RENEW_EVERY_S = 10.0
-LEASE_S = 30.0
+from .holds import Hold, Leash
+from .locks import LEASE_S, LifeLock, new_worker_id
+from .reaper import Reaper
+
+HEARTBEAT_S = 10.0
+CANCELS_EVERY_S = 1.0
 
 _LOG = logging.getLogger("hermes.worker")
 
-_OWN: set[str] = set()
-"""Workers of this very process. Their locks must not be probed: that would let go of them."""
 
-os.register_at_fork(after_in_child=_OWN.clear)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseTimes:
+    """How long a lease holds, and how often it is renewed.
+
+    Attributes:
+        margin_s: A lease is not trusted any more so long before its end.
+    """
+
+    lease_s: float = LEASE_S
+    heartbeat_s: float = HEARTBEAT_S
+
+    @property
+    def margin_s(self) -> float:
+        return self.lease_s / 5
 
 
 class WorkerProcess:
     """This process as a worker of one store.
 
-    It keeps a POSIX lock on a file beside the database. The lock goes with the process however it
-    dies, so another process on the same host can tell at once that its work may be taken over.
+    While it lives it renews its lease, retires workers that are gone, stops its own work when the
+    lease cannot be trusted, and cancels what is to be cancelled.
+
+    Attributes:
+        is_dead: It was declared dead: what it held goes on elsewhere.
     """
 
-    def __init__(self, store: Store, *, clock: Clock, new_id: NewUUID = uuid7) -> None:
-        self._store, self._clock = store, clock
-        self.worker_id = f"worker_{new_id()}"
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        new_id: NewUUID = uuid7,
+        times: LeaseTimes | None = None,
+        worker_id: str | None = None,
+    ) -> None:
+        self._store, self._clock, self._times = store, clock, times or LeaseTimes()
+        self.worker_id = worker_id or new_worker_id(new_id)
         self.is_dead = False
-        self._lock_fd: int | None = None
+        self._lock = LifeLock(self.worker_id, store.run_dir)
+        self._reaper = Reaper(store, clock=clock, lease_s=self._times.lease_s)
+        self._leash = Leash()
+        self._to_release: list[Lease] = []
+        self._renewed_at = clock.monotonic()
+        self._beat_now = anyio.Event()
 
     async def start(self, group: TaskGroup) -> None:
         """Register, and go on renewing in `group` until that is cancelled.
@@ -48,103 +80,151 @@ class WorkerProcess:
             StoreUnavailableError: The lock file cannot be made.
             StoreError: The store cannot take the worker in.
         """
-        lock_path = self._lock()
+        self._lock.take()
+        self._renewed_at = self._clock.monotonic()
         worker = Worker(
             worker_id=self.worker_id,
             host=socket.gethostname(),
             pid=os.getpid(),
-            lock_path=str(lock_path or ""),
+            lock_path=str(self._lock.path or ""),
             renewed_at=self._clock.now(),
         )
         try:
+            hit("runtime.register.before")
             await self._store.register(worker)
+            hit("runtime.register.after")
         except BaseException:
-            self._unlock()
+            self._lock.release()
             raise
-        if lock_path is not None:
-            group.start_soon(self._keep_renewing)
+        group.start_soon(self._beat)
+        group.start_soon(self._look_out)
+        group.start_soon(self._follow_cancels)
 
     async def stop(self) -> None:
-        """Give back what is still held and leave no trace."""
+        """Give back what is still held and leave no trace.
+
+        One that was declared dead keeps its lock as long as its process: a thread of its may still
+        be at work on what it held.
+        """
+        if self.is_dead:
+            return
+        self.is_dead = True
         with anyio.CancelScope(shield=True):
             try:
+                hit("runtime.stop.before")
                 await self._store.retire(self.worker_id, crashed=False)
+                hit("runtime.stop.after")
             finally:
-                self._unlock()
+                self._lock.release()
 
-    async def _keep_renewing(self) -> None:
-        while True:
-            await anyio.sleep(RENEW_EVERY_S)
+    @contextmanager
+    def hold(
+        self, lease: Lease, *, leash: Leash | None = None, outside_cancels: bool = True
+    ) -> Generator[Hold]:
+        """Work on a leased task inside the block.
+
+        A block that was ended through the hold is left without an exception.
+
+        Args:
+            lease: The right to its message.
+            leash: What it is stopped with.
+            outside_cancels: A cancellation of the caller is a wish to cancel the task.
+        """
+        hold = Hold(lease, is_ours=self.is_alive, outside_cancels=outside_cancels)
+        leashes = [self._leash] if leash is None else [self._leash, leash]
+        for each in leashes:
+            each.add(hold)
+        try:
+            with hold.scope:
+                yield hold
+        finally:
+            for each in leashes:
+                each.holds.discard(hold)
+
+    def is_alive(self) -> bool:
+        """Whether its leases surely hold.
+
+        A process that was frozen finds out here before it calls anything; the fence in every write
+        of the store is the last line.
+        """
+        return not self.is_dead and not self._is_overdue()
+
+    async def give_back(self, lease: Lease) -> None:
+        """Let others have a task at once; where the store is away, as soon as it is back."""
+        with anyio.CancelScope(shield=True):
             try:
-                if not await self._store.renew(self.worker_id):
-                    _LOG.error("worker %s was declared dead; its work goes on elsewhere", self)
-                    self.is_dead = True
-                    return
+                await self._store.release(lease)
+            except StaleLeaseError:
+                return  # it was finished, or is another's by now
             except StoreError as exc:
+                _LOG.debug("task %s: %s", lease.message.task_id, exc)
+                self._to_release.append(lease)
+
+    def _is_overdue(self) -> bool:
+        silent_s = self._clock.monotonic() - self._renewed_at
+        return silent_s >= self._times.lease_s - self._times.margin_s
+
+    async def _renew(self) -> bool:
+        began = self._clock.monotonic()
+        if not await self._store.renew(self.worker_id):
+            if not self.is_dead:
+                _LOG.error("worker %s was declared dead; its work goes on elsewhere", self)
+            self.is_dead = True
+            self._leash.interrupt()
+            return False
+        self._renewed_at = began
+        return True
+
+    async def _beat(self) -> None:
+        beats_s = self._times.heartbeat_s
+        while not self.is_dead:
+            self._beat_now = anyio.Event()
+            with anyio.move_on_after(beats_s):
+                await self._beat_now.wait()
+            try:
+                if self._is_overdue():
+                    self._reaper.begin_again()
+                if await self._renew():
+                    await self._release_the_rest()
+                    await self._reaper.sweep()
+            except StoreError as exc:
+                self._reaper.begin_again()
                 _LOG.warning("worker %s could not renew its lease: %s", self, exc)
 
-    def _lock(self) -> Path | None:
-        _OWN.add(self.worker_id)
-        if self._store.run_dir is None:
-            return None
-        path = Path(self._store.run_dir) / f"{self.worker_id}.lock"
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Open to the looks of others: who may use the journal has to see who is alive.
-            self._lock_fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.lockf(self._lock_fd, fcntl.LOCK_EX)
-        except OSError as exc:
-            self._unlock()
-            raise StoreUnavailableError(
-                f"cannot make the lock file {path}: {exc.strerror}",
-                hint="let its folder be created and written to, or choose another database path",
-            ) from exc
-        return path
+    async def _release_the_rest(self) -> None:
+        while self._to_release:
+            with suppress(StaleLeaseError):
+                await self._store.release(self._to_release[-1])
+            self._to_release.pop()
 
-    def _unlock(self) -> None:
-        _OWN.discard(self.worker_id)
-        if self._lock_fd is None or self._store.run_dir is None:
+    async def _look_out(self) -> None:
+        """End all work when the lease is no longer to be trusted."""
+        margin_s = self._times.margin_s
+        while not self.is_dead:
+            await anyio.sleep(min(1.0, margin_s / 2))
+            if not self._is_overdue():
+                continue
+            self._beat_now.set()
+            await anyio.sleep(margin_s / 2)  # frozen for a while, it may still be in time
+            if self._is_overdue() and self._leash.holds:
+                _LOG.error("worker %s could not renew its lease in time; it stops its work", self)
+                self._leash.interrupt()
+
+    async def _follow_cancels(self) -> None:
+        while not self.is_dead:
+            await anyio.sleep(CANCELS_EVERY_S)
+            if self._leash.holds:
+                await self._take_cancels()
+
+    async def _take_cancels(self) -> None:
+        try:
+            wanted = await self._store.cancels(self.worker_id)
+        except StoreError as exc:
+            _LOG.debug("worker %s could not look for cancelled tasks: %s", self, exc)
             return
-        with suppress(OSError):  # a file that is left over is unlocked, which says enough
-            (Path(self._store.run_dir) / f"{self.worker_id}.lock").unlink()
-        os.close(self._lock_fd)
-        self._lock_fd = None
+        for hold in self._leash.holds:
+            if hold.task_id in wanted:
+                hold.cancel()
 
     def __str__(self) -> str:
         return self.worker_id
-
-
-def is_gone(worker: Worker, *, clock: Clock) -> bool:
-    """Whether a worker surely lives no more.
-
-    On its own host its lock tells at once, whatever process id it had: a container that starts
-    again gives the same ones. Elsewhere, and where the lock cannot be probed, it counts as gone
-    after `LEASE_S` seconds without a sign of life.
-    """
-    if worker.worker_id in _OWN:
-        return False
-    if worker.host == socket.gethostname() and worker.lock_path:
-        is_locked = _is_locked(Path(worker.lock_path))
-        if is_locked is not None:
-            return not is_locked
-    return (clock.now() - worker.renewed_at).total_seconds() > LEASE_S
-
-
-def _is_locked(path: Path) -> bool | None:
-    """Whether a process keeps the file locked; None where that cannot be told."""
-    try:
-        fd = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return True
-    except OSError:
-        return None
-    else:
-        return False
-    finally:
-        os.close(fd)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from pathlib import Path
-
 from hermes.core.clock import Clock
 from hermes.errors import LeaseHeldError
-from hermes.store import Store, Worker
+from hermes.store import Store
 
-from .process import is_gone
+from .locks import LEASE_S, is_gone
+from .reaper import take_over
 
 
-async def free_task(store: Store, task_id: str, *, clock: Clock) -> None:
+async def free_task(store: Store, task_id: str, *, clock: Clock, lease_s: float = LEASE_S) -> None:
     """Make a task's message claimable if the process that held it is gone.
 
     Raises:
@@ -25,15 +23,10 @@ async def free_task(store: Store, task_id: str, *, clock: Clock) -> None:
         if row.state != "leased" or row.worker_id is None:
             continue
         holder = known.get(row.worker_id)
-        if holder is not None and not is_gone(holder, clock=clock):
+        if holder is None:
+            await store.retire(row.worker_id, crashed=True)
+        elif is_gone(holder, clock=clock, lease_s=lease_s):
+            await take_over(store, holder)
+        else:
             where = f"process {holder.pid} on {holder.host}"
             raise LeaseHeldError(task_id, worker=holder.worker_id, where=where)
-        await store.retire(row.worker_id, crashed=True)
-        if holder is not None:
-            _forget(holder)
-
-
-def _forget(worker: Worker) -> None:
-    if worker.lock_path:
-        with suppress(OSError):  # another user's file stays where it is, and harms nobody
-            Path(worker.lock_path).unlink()

@@ -24,8 +24,9 @@ from hermes.store.base import (
     WorkerTable,
 )
 from hermes.store.memory import MemoryStore
+from hermes.store.queries import Migration
 from hermes.store.sqlite import SQLiteStore
-from hermes.store.url import open_store
+from hermes.store.url import open_store, pending_migrations
 
 __all__ = [
     "MAX_TASKS",
@@ -38,6 +39,7 @@ __all__ = [
     "MemoryStore",
     "MessageRow",
     "MessageState",
+    "Migration",
     "NewTask",
     "Pruned",
     "Review",
@@ -52,4 +54,5 @@ __all__ = [
     "Worker",
     "WorkerTable",
     "open_store",
+    "pending_migrations",
 ]

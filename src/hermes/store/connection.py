@@ -10,23 +10,30 @@ from typing import Literal
 import apsw
 
 from hermes.errors import ConflictError, StoreError, StoreUnavailableError
+from hermes.store.checkpoint import Busy, Checkpoints
 from hermes.store.driver import Connection, connect
-from hermes.store.migrate import migrate
+from hermes.store.migrate import check, schema_version
+from hermes.store.migrate import migrate as run_migrations
 
 Synchronous = Literal["FULL", "NORMAL"]
+Prepare = Callable[[Connection, Busy], object]
 
-_CHECKPOINT_PAGES = 1000
 _KEPT_WAL_BYTES = 16 * 1024 * 1024
 _LONGEST_PAUSE_S = 0.005
 
 
-def open_writer(path: Path, *, synchronous: Synchronous, wait_s: float) -> Connection:
+def open_writer(
+    path: Path, *, synchronous: Synchronous, wait_s: float, migrate: bool = True
+) -> Connection:
     """Open a database for writing; it is created, with its folders, and migrated as needed.
 
     Raises:
         StoreUnavailableError: It cannot be created, read or written here.
-        StoreError: It is no journal of Hermes, damaged, or of a newer version.
+        StoreError: It is no journal of Hermes, damaged, or of a newer version; or of an older one
+            and not to be migrated.
     """
+    if not migrate and not path.exists():
+        raise StoreError(f"there is no database at {path}", hint="run `hermes db migrate`")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -37,7 +44,14 @@ def open_writer(path: Path, *, synchronous: Synchronous, wait_s: float) -> Conne
         raise StoreUnavailableError(
             f"{path} is a folder, the journal is a file", hint=f"name a file, as {path}/hermes.db"
         )
-    return _opened(path, lambda connection: _prepare(connection, path, synchronous), wait_s)
+    bring_up = run_migrations if migrate else check
+
+    def prepare(connection: Connection, busy: Busy) -> None:
+        _configure(connection, synchronous)
+        bring_up(connection, path)
+        Checkpoints(busy).attach(connection)
+
+    return _opened(path, prepare, wait_s)
 
 
 def open_reader(path: Path, *, wait_s: float) -> Connection:
@@ -46,7 +60,24 @@ def open_reader(path: Path, *, wait_s: float) -> Connection:
     Raises:
         StoreError: As `open_writer`.
     """
-    return _opened(path, lambda connection: connection.pragma("query_only", True), wait_s)
+    return _opened(path, lambda connection, _: connection.pragma("query_only", True), wait_s)
+
+
+def read_version(path: Path, *, wait_s: float = 10.0) -> int:
+    """The schema version of a database, 0 where there is none yet; nothing is created or changed.
+
+    Raises:
+        StoreError: As `open_writer`.
+    """
+    if not path.exists():
+        return 0
+    connection = open_reader(path, wait_s=wait_s)
+    try:
+        return schema_version(connection, path)
+    except apsw.Error as exc:
+        raise translated(exc, path) from exc
+    finally:
+        connection.close()
 
 
 def translated(exc: Exception, path: Path) -> Exception:
@@ -87,7 +118,7 @@ def _meaning(exc: apsw.Error, path: Path) -> StoreError:
             )
 
 
-def _opened(path: Path, prepare: Callable[[Connection], object], wait_s: float) -> Connection:
+def _opened(path: Path, prepare: Prepare, wait_s: float) -> Connection:
     """Connect and prepare, again while another process is in the middle of creating the file.
 
     SQLite does not wait on its own when two processes switch one new file to WAL. Where it does,
@@ -108,7 +139,7 @@ def _opened(path: Path, prepare: Callable[[Connection], object], wait_s: float) 
             raise translated(exc, path) from exc
         try:
             connection.set_busy_handler(pause)
-            prepare(connection)
+            prepare(connection, pause)
         except (apsw.BusyError, apsw.LockedError) as exc:
             connection.close()
             if is_over or not _pause(tries, pauses):
@@ -123,12 +154,11 @@ def _opened(path: Path, prepare: Callable[[Connection], object], wait_s: float) 
     raise AssertionError("the last try returns or raises")
 
 
-def _prepare(connection: Connection, path: Path, synchronous: Synchronous) -> None:
+def _configure(connection: Connection, synchronous: Synchronous) -> None:
+    connection.pragma("auto_vacuum", "incremental")  # heeded by an empty file alone
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", synchronous)
-    connection.pragma("wal_autocheckpoint", _CHECKPOINT_PAGES)
     connection.pragma("journal_size_limit", _KEPT_WAL_BYTES)
-    migrate(connection, path)
 
 
 def _pauses(wait_s: float) -> int:

@@ -6,19 +6,28 @@ checkpoint. Events and blobs never change, so several statements see one state o
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from typing import cast
 
 from hermes.core import json
 from hermes.core.events import Recorded
 from hermes.core.task import Task
 from hermes.errors import NotFoundError
-from hermes.store.base import MessageRow, TaskQuery, Worker
-from hermes.store.driver import Bindings, Cursor
+from hermes.store import task_list
+from hermes.store.base import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
+from hermes.store.driver import Cursor
 from hermes.store.queries import sql
-from hermes.store.rows import read_message_row, read_records, read_task, read_worker
-from hermes.store.rules import is_blob_name
-
-_ABOVE_ALL_KEYS = 2**63 - 1
+from hermes.store.rows import (
+    read_effect,
+    read_message_row,
+    read_records,
+    read_review,
+    read_task,
+    read_wait,
+    read_worker,
+)
+from hermes.store.rules import has_ended, is_blob_name
 
 
 def task(cursor: Cursor, task_id: str) -> Task:
@@ -28,27 +37,10 @@ def task(cursor: Cursor, task_id: str) -> Task:
 
 
 def tasks(cursor: Cursor, query: TaskQuery) -> list[Task]:
-    """Tasks, newest first, in the state of one moment."""
-    wanted: Bindings = {
-        "before": _ABOVE_ALL_KEYS if query.before is None else _task_key(cursor, query.before),
-        "limit": query.limit,
-        "states": json.dumps([str(state) for state in query.states]) if query.states else None,
-        "agent": query.agent,
-        "session_id": query.session_id,
-    }
-    # Which index to walk; the query of each filters by what is left.
-    if query.session_id is not None:
-        name = "newest_tasks_of_session"
-    elif query.agent is not None:
-        name = "newest_tasks_of_agent"
-    elif query.states:
-        name = "newest_tasks_in_states"
-    else:
-        name = "newest_tasks"
+    """Tasks in the order of the query, in the state of one moment."""
     cursor.execute("BEGIN")
     try:
-        keys = [cast("int", key) for (key,) in cursor.execute(sql(name), wanted).fetchall()]
-        return _tasks_by_key(cursor, keys)
+        return _tasks_by_key(cursor, task_list.keys(cursor, query))
     finally:
         cursor.execute("COMMIT")
 
@@ -68,9 +60,56 @@ def blob(cursor: Cursor, name: str) -> bytes:
     return cast("bytes", row[0])
 
 
-def messages(cursor: Cursor, *, task_id: str | None) -> list[MessageRow]:
+def messages(cursor: Cursor, *, task_id: str | None, lane: str | None) -> list[MessageRow]:
     """Messages that are not done, in lane order."""
-    return [read_message_row(row) for row in cursor.execute(sql("messages"), (task_id,)).fetchall()]
+    wanted = {"task_id": task_id, "lane": lane}
+    return [read_message_row(row) for row in cursor.execute(sql("messages"), wanted).fetchall()]
+
+
+def waits(cursor: Cursor, task_id: str, *, now: datetime) -> list[Wait]:
+    """A task's waits, oldest first."""
+    found = [read_wait(row) for row in cursor.execute(sql("waits"), (task_id,)).fetchall()]
+    return [replace(wait, ended=has_ended(wait, now)) for wait in found]
+
+
+def review(cursor: Cursor, review_id: str) -> Review:
+    """One review, or NotFoundError."""
+    row = cursor.execute(sql("review"), (review_id,)).fetchone()
+    if row is None:
+        raise NotFoundError(f"there is no review {review_id!r:.80}")
+    return read_review(row)
+
+
+def reviews(
+    cursor: Cursor, *, task_id: str | None, is_open: bool | None, limit: int
+) -> list[Review]:
+    """Reviews, oldest first."""
+    name = "reviews"
+    if task_id is not None:
+        name = "reviews_of_task"
+    elif is_open:
+        name = "open_reviews"
+    wanted = {"task_id": task_id, "is_open": is_open, "limit": limit}
+    return [read_review(row) for row in cursor.execute(sql(name), wanted).fetchall()]
+
+
+def effect(cursor: Cursor, key: tuple[str, str, str]) -> EffectRow | None:
+    """A business key's row, by scope, tool and key."""
+    row = cursor.execute(sql("effect"), key).fetchone()
+    return None if row is None else read_effect(row)
+
+
+def cancels(cursor: Cursor, worker_id: str) -> list[str]:
+    """Ids of tasks that a worker holds and that are to be cancelled."""
+    rows = cursor.execute(sql("cancels"), (worker_id,)).fetchall()
+    return [cast("str", task_id) for (task_id,) in rows]
+
+
+def pulse(cursor: Cursor, *, now: int) -> tuple[int, bool]:
+    """What changes with every commit of others, and whether a delayed message is due."""
+    ((version,),) = cursor.execute("PRAGMA data_version").fetchall()
+    ((is_due,),) = cursor.execute(sql("is_work_due"), (now,)).fetchall()
+    return cast("int", version), bool(is_due)
 
 
 def workers(cursor: Cursor) -> list[Worker]:

@@ -11,19 +11,44 @@ from pydantic import TypeAdapter
 
 from hermes.core import codec, json
 from hermes.core.clock import from_micros, to_micros
-from hermes.core.events import Recorded, TaskCreated, TaskEvent
+from hermes.core.events import (
+    Recorded,
+    ReviewDecision,
+    ReviewReason,
+    TaskCreated,
+    TaskEvent,
+    WaitKind,
+)
 from hermes.core.message import Message
 from hermes.core.task import Task, TaskStatus
 from hermes.errors import CodecError
-from hermes.store.base import NO_BLOBS, Lease, MessageRow, MessageState, Worker
+from hermes.store.base import (
+    NO_BLOBS,
+    Also,
+    EffectRow,
+    EffectState,
+    Lease,
+    MessageRow,
+    MessageState,
+    Review,
+    Wait,
+    Worker,
+)
 from hermes.store.driver import Row, Value
-from hermes.store.rules import body_digest, check_blobs, encode_all
+from hermes.store.rules import (
+    blob_names,
+    body_digest,
+    check_also,
+    check_blobs,
+    encode_all,
+    new_task,
+)
 
 _KEPT_STATUSES = 256
 _WRITTEN: dict[bytes, TaskStatus] = {}
 """Statuses by their encoded form: a run's next write begins with the one that its last left."""
 
-EventRow = tuple[int, bytes, str, int, int, bytes, bytes | None]
+StoredEvent = tuple[int, bytes, str, int, int, bytes, bytes | None]
 """seq, event_id, type, version, at, data, refs"""
 
 
@@ -33,11 +58,13 @@ class Batch:
 
     Attributes:
         blobs: By the 32 bytes of their SHA-256: the caller's, and texts taken out of the events.
+        uses: SHA-256 of every blob that the task needs from here on.
     """
 
     records: Sequence[Recorded]
-    rows: Sequence[EventRow]
+    rows: Sequence[StoredEvent]
     blobs: Mapping[bytes, bytes]
+    uses: frozenset[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +74,54 @@ class Outgoing:
     message: Message
     body: bytes
     row: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A task to be created within another one's transaction."""
+
+    task: Mapping[str, Value]
+    batch: Batch
+    outgoing: Outgoing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """An `Also`, encoded before any lock is taken."""
+
+    children: Sequence[Child]
+    waits: Sequence[Wait]
+    ended_waits: Sequence[str]
+    reviews: Sequence[Mapping[str, Value]]
+    effects: Sequence[EffectRow]
+
+
+def prepare(also: Also, task_id: str) -> Prepared | None:
+    """Encode what commits together with the events of a task; None for nothing.
+
+    Raises:
+        CodecError: Something is not plain JSON, or holds a lone surrogate.
+        InputError: A child's events and message do not fit each other, or a wait or review is of
+            another task.
+        TransitionError: A child's events are no beginning of a task.
+    """
+    if not also:
+        return None
+    check_also(also, task_id)
+    return Prepared(
+        children=[
+            Child(
+                task=new_task_row(new_task(child.records, child.message)),
+                batch=batch(child.records),
+                outgoing=outgoing(child.message),
+            )
+            for child in also.children
+        ],
+        waits=also.waits,
+        ended_waits=also.ended_waits,
+        reviews=[review_row(review) for review in also.reviews],
+        effects=also.effects,
+    )
 
 
 def batch(records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS) -> Batch:
@@ -59,7 +134,7 @@ def batch(records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS) ->
     if blobs:
         check_blobs(blobs)
     stored = {bytes.fromhex(name): data for name, data in blobs.items()}
-    rows: list[EventRow] = []
+    rows: list[StoredEvent] = []
     for record, event in zip(records, encode_all(records), strict=True):
         refs = json.encode(event.refs) if event.refs else None
         stored |= {bytes.fromhex(name): data for name, data in event.blobs.items()}
@@ -74,7 +149,8 @@ def batch(records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS) ->
                 refs,
             )
         )
-    return Batch(records=records, rows=rows, blobs=stored)
+    uses = {bytes.fromhex(name) for name in blob_names(records)}
+    return Batch(records=records, rows=rows, blobs=stored, uses=frozenset(uses | stored.keys()))
 
 
 def outgoing(message: Message) -> Outgoing:
@@ -103,6 +179,9 @@ def new_task_row(task: Task) -> Mapping[str, Value]:
         "trace_id": task.trace_id,
         "agent": task.spec.agent,
         "session_id": task.spec.session_id,
+        "parent_id": task.spec.parent_id,
+        "parent_path": None if task.spec.parent_id is None else task.spec.parent_path,
+        "root_id": task.root_id,
         "state": task.state.value,
         "created_at": to_micros(task.created_at),
         "updated_at": to_micros(task.status.updated_at),
@@ -200,6 +279,92 @@ def read_worker(row: Row) -> Worker:
         lock_path=lock_path,
         renewed_at=from_micros(renewed_at),
     )
+
+
+def wait_row(wait: Wait) -> Mapping[str, Value]:
+    """The row of a wait that begins."""
+    return {
+        "wait_id": wait.wait_id,
+        "task_id": wait.task_id,
+        "path": wait.path,
+        "kind": wait.kind,
+        "key": wait.key,
+        "due_at": None if wait.due_at is None else to_micros(wait.due_at),
+    }
+
+
+def read_wait(row: Row) -> Wait:
+    """A wait out of a row of `waits`."""
+    wait_id, task_id, path, kind, key, due_at, ended, answer = cast(
+        "tuple[str, str, str, WaitKind, str, int | None, int, bytes | None]", row
+    )
+    return Wait(
+        wait_id=wait_id,
+        task_id=task_id,
+        path=path,
+        kind=kind,
+        key=key,
+        due_at=None if due_at is None else from_micros(due_at),
+        ended=bool(ended),
+        answer=None if answer is None else json.loads(answer),
+    )
+
+
+def review_row(review: Review) -> Mapping[str, Value]:
+    """The row of a review that is opened."""
+    return {
+        "review_id": review.review_id,
+        "wait_id": review.wait_id,
+        "task_id": review.task_id,
+        "path": review.path,
+        "reason": review.reason,
+        "name": review.name,
+        "text": review.text,
+        "data": json.encode(dict(review.data)),
+        "created_at": to_micros(review.created_at),
+    }
+
+
+def read_review(row: Row) -> Review:
+    """A review out of a row of `reviews`."""
+    ids, words, created_at, data, decision, answer, by, decided_at = (row[:4], row[4:7], *row[7:])
+    review_id, wait_id, task_id, path = cast("tuple[str, str, str, str]", ids)
+    reason, name, text = cast("tuple[ReviewReason, str, str]", words)
+    return Review(
+        review_id=review_id,
+        wait_id=wait_id,
+        task_id=task_id,
+        path=path,
+        reason=reason,
+        name=name,
+        text=text,
+        created_at=from_micros(cast("int", created_at)),
+        data=json.as_object(json.loads(cast("bytes", data))) or {},
+        decision=cast("ReviewDecision | None", decision),
+        answer=None if answer is None else json.loads(cast("bytes", answer)),
+        by=cast("str", by),
+        decided_at=None if decided_at is None else from_micros(cast("int", decided_at)),
+    )
+
+
+def effect_row(effect: EffectRow) -> Mapping[str, Value]:
+    """The row of a business key."""
+    return {
+        "scope": effect.scope,
+        "tool": effect.tool,
+        "key": effect.key,
+        "state": effect.state,
+        "task_id": effect.task_id,
+        "path": effect.path,
+    }
+
+
+def read_effect(row: Row) -> EffectRow:
+    """A business key out of a row of `effect`."""
+    scope, tool, key, state, task_id, path = cast(
+        "tuple[str, str, str, EffectState, str, str]", row
+    )
+    return EffectRow(scope=scope, tool=tool, key=key, state=state, task_id=task_id, path=path)
 
 
 def _read_record(task_id: str, row: Row, blob: Callable[[str], bytes]) -> Recorded:

@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
-from hermes.core import codec, json
+from hermes.core import codec, ids, json
+from hermes.core.clock import rfc3339
 from hermes.core.codec import Encoded
-from hermes.core.events import Recorded, TaskSettled
+from hermes.core.events import (
+    ArtifactSaved,
+    Recorded,
+    ReviewDecision,
+    ReviewReason,
+    TaskSettled,
+    ToolReturned,
+)
 from hermes.core.message import Message
-from hermes.core.task import Task, TaskStatus, apply, fold
-from hermes.errors import ConcurrencyError, InputError, TransitionError
+from hermes.core.task import TERMINAL, Task, TaskState, TaskStatus, apply, fold
+from hermes.errors import (
+    ConcurrencyError,
+    ConflictError,
+    EffectTakenError,
+    InputError,
+    NotFoundError,
+    TransitionError,
+)
+from hermes.store.base import Also, EffectRow, Review, Wait
+
+WAKER = "hermes"
+"""Sender of the messages that the store itself writes, and who closes reviews of ended tasks."""
+
+UNSETTLED = tuple(state for state in TaskState if state not in TERMINAL)
+
+DECISIONS: Mapping[ReviewReason, tuple[ReviewDecision, ...]] = {
+    "in_doubt": ("done", "retry", "cancel"),
+    "approval": ("approve", "reject", "cancel"),
+    "question": ("answer", "cancel"),
+    "partial": ("accept", "reject", "cancel"),
+    "dead_letter": ("retry", "cancel"),
+}
+"""What a person may say to each kind of review; `cancel` ends the whole task."""
 
 _EVENT_ID = re.compile(r"[0-9a-f]{32}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -109,3 +140,142 @@ def body_digest(message: Message) -> str:
         CodecError: The message is not plain JSON.
     """
     return json.digest(message.to_wire(), length=32)
+
+
+def blob_names(records: Iterable[Recorded]) -> set[str]:
+    """Blobs that the events name in their data, beside the texts taken out of them."""
+    names: set[str] = set()
+    for record in records:
+        event = record.event
+        if isinstance(event, ToolReturned) and event.blob:
+            names.add(event.blob)
+        elif isinstance(event, ArtifactSaved):
+            names.add(event.sha256)
+    return {name for name in names if is_blob_name(name)}
+
+
+def check_also(also: Also, task_id: str) -> None:
+    """Refuse waits and reviews of another task, and what cannot be stored.
+
+    Raises:
+        InputError: A wait or review is of another task than the lease's.
+        CodecError: Something is not plain JSON, or holds a lone surrogate.
+    """
+    for item in (*also.waits, *also.reviews):
+        if item.task_id != task_id:
+            raise InputError(
+                f"{type(item).__name__.lower()} of task {item.task_id!r:.80} cannot be written "
+                f"by a lease of task {task_id!r}"
+            )
+    for wait in also.waits:
+        json.encode([wait.wait_id, wait.path, wait.key])
+    for review in also.reviews:
+        words = [review.review_id, review.wait_id, review.path, review.name, review.text]
+        json.encode([*words, dict(review.data)])
+    for effect in also.effects:
+        json.encode([effect.scope, effect.tool, effect.key, effect.path])
+
+
+def check_decision(review: Review, decision: ReviewDecision) -> None:
+    """Refuse a second decision, and one that does not fit the reason.
+
+    Raises:
+        ConflictError: It was decided before; says what, by whom and when.
+        InputError: The reason does not allow it; names what it does.
+    """
+    if review.decision is not None:
+        when = "" if review.decided_at is None else f" at {rfc3339(review.decided_at)}"
+        raise ConflictError(
+            f"review {review.review_id} was decided before: {review.decision} by "
+            f"{review.by or 'nobody named'}{when}",
+            hint="the first decision stands",
+        )
+    allowed = DECISIONS[review.reason]
+    if decision not in allowed:
+        raise InputError(
+            f"review {review.review_id} ({review.reason}) cannot be decided {decision!r:.40}",
+            hint=f"it takes {', '.join(allowed)}",
+        )
+
+
+def decided(decision: ReviewDecision, answer: object, by: str) -> dict[str, object]:
+    """The answer of a wait for a person."""
+    return {"decision": decision, "answer": answer, "by": by}
+
+
+def has_ended(wait: Wait, now: datetime) -> bool:
+    """Whether a wait is over: by what it waited for, or by its time."""
+    return wait.ended or (ends_by_time(wait) and wait.due_at is not None and wait.due_at <= now)
+
+
+def ends_by_time(wait: Wait) -> bool:
+    """Whether the wait has a time at which it ends by itself."""
+    return wait.due_at is not None and wait.kind != "person"
+
+
+def wake_message(
+    wait_id: str, *, task_id: str, agent: str, trace_id: str, at: datetime, due: datetime | None
+) -> Message:
+    """The one message that lets a task go on after a wait.
+
+    Args:
+        wait_id: The wait that ends.
+        task_id: Of the task that waits.
+        agent: Its agent.
+        trace_id: Its trace.
+        at: When the message is made.
+        due: When it is to be handled; None for at once.
+    """
+    return Message(
+        message_id=ids.wake_id(wait_id),
+        sender=WAKER,
+        receiver=agent,
+        message_type="task.wake",
+        task_id=task_id,
+        trace_id=trace_id,
+        created_at=at,
+        payload={"wait_id": wait_id},
+        order_key=task_id,
+        dedupe_key=f"wake:{wait_id}",
+        not_before=due,
+    )
+
+
+def cancel_message(*, task_id: str, agent: str, trace_id: str, at: datetime) -> Message:
+    """A message for a task that is to be cancelled and has none that would let somebody see it."""
+    key = f"cancel:{task_id}"
+    return Message(
+        message_id=ids.wake_id(key),
+        sender=WAKER,
+        receiver=agent,
+        message_type="task.cancel",
+        task_id=task_id,
+        trace_id=trace_id,
+        created_at=at,
+        order_key=task_id,
+        dedupe_key=key,
+    )
+
+
+def claim_effect(known: EffectRow | None, wanted: EffectRow) -> bool:
+    """Whether a business key's row is to be written as `wanted`; False where nothing changes.
+
+    Raises:
+        EffectTakenError: It is another call's.
+        NotFoundError: An end is told of a key that nobody has claimed.
+    """
+    if known is None:
+        if wanted.state != "started":
+            raise NotFoundError(
+                f"{wanted.tool} with key {wanted.key!r:.80} was not claimed, "
+                f"so it cannot be {wanted.state}"
+            )
+        return True
+    if (known.task_id, known.path) == (wanted.task_id, wanted.path):
+        # Its own claim again: a repeat, unless the call surely was not done.
+        return known.state != wanted.state and not (
+            known.state == "done" and wanted.state == "started"
+        )
+    if known.state == "failed" and wanted.state == "started":
+        return True
+    raise EffectTakenError(known.tool, known.key, task_id=known.task_id, path=known.path)

@@ -4,28 +4,40 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from anyio import to_thread
+
+from hermes.core import json
 from hermes.core.clock import Clock, to_micros
-from hermes.core.events import Recorded
+from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
 from hermes.core.task import Task
 from hermes.errors import ConfigError, InputError, NotFoundError, StoreError
-from hermes.store import reads, transactions
+from hermes.store import lanes, prune, reads, transactions, upkeep, waits
 from hermes.store.base import (
     NO_BLOBS,
+    NOTHING,
+    Also,
+    EffectRow,
     Lease,
     MessageRow,
+    Pruned,
+    Review,
+    StoreStatus,
     Submitted,
     TaskQuery,
+    Wait,
     Worker,
 )
 from hermes.store.connection import Synchronous, open_reader, open_writer, translated
 from hermes.store.driver import Connection, Cursor
-from hermes.store.rows import batch, new_task_row, outgoing, worker_row
+from hermes.store.hints import Hints
+from hermes.store.rows import batch, new_task_row, outgoing, prepare, worker_row
 from hermes.store.rules import new_task
 from hermes.store.thread import ConnectionThread, Job, More
 from hermes.store.writer import GroupCommit
@@ -49,6 +61,7 @@ class SQLiteStore:
         synchronous: FULL syncs each commit to the disk; NORMAL leaves out that wait, and may lose
             the last commits when the machine (not only the process) stops.
         wait_s: How long to wait for another process that writes, at most.
+        migrate: Bring an older schema up to date; else it is refused.
 
     Source:
         SQLite, "PRAGMA synchronous": in WAL mode, FULL syncs at each commit, NORMAL at checkpoints.
@@ -61,15 +74,24 @@ class SQLiteStore:
         clock: Clock,
         synchronous: Synchronous = "FULL",
         wait_s: float = 10.0,
+        migrate: bool = True,
     ) -> None:
         if str(path) in ("", ":memory:"):
             raise ConfigError(f"{str(path)!r} names no file", hint="MemoryStore needs none")
         self._path = Path(path).absolute()
         self._clock, self._pid = clock, os.getpid()
+        self._synchronous: Synchronous = synchronous
+        self._hints = Hints()
         group = GroupCommit(self._path, monotonic=clock.monotonic)
         self._writer = ConnectionThread(
             "hermes-store-writer",
-            connect=partial(open_writer, self._path, synchronous=synchronous, wait_s=wait_s),
+            connect=partial(
+                open_writer,
+                self._path,
+                synchronous=synchronous,
+                wait_s=wait_s,
+                migrate=migrate,
+            ),
             serve=group.serve,
         )
         self._reader = ConnectionThread(
@@ -105,11 +127,14 @@ class SQLiteStore:
     ) -> Submitted:
         task = new_task_row(new_task(records, message))
         events, envelope, now = batch(records), outgoing(message), self._now()
-        return await self._write(
+        submitted = await self._write(
             lambda cursor: transactions.submit(
                 cursor, task, events, envelope, now=now, claim_for=claim_for
             )
         )
+        if submitted.lease is None:
+            self._hints.give()
+        return submitted
 
     async def claim(
         self,
@@ -117,16 +142,19 @@ class SQLiteStore:
         *,
         receivers: Sequence[str] = (),
         task_id: str | None = None,
+        root_id: str | None = None,
         limit: int = 1,
     ) -> list[Lease]:
         if limit < 1:
             raise InputError(f"a claim takes at least 1 message, got limit {limit}")
+        self._hints.look()
         return await self._write(
             partial(
                 transactions.claim,
                 worker_id=worker_id,
                 receivers=receivers,
                 task_id=task_id,
+                root_id=root_id,
                 limit=limit,
                 now=self._now(),
             )
@@ -139,12 +167,16 @@ class SQLiteStore:
         *,
         messages: Sequence[Message] = (),
         blobs: Mapping[str, bytes] = NO_BLOBS,
+        also: Also = NOTHING,
     ) -> None:
         events, now = batch(records, blobs), self._now()
         envelopes = [outgoing(message) for message in messages]
+        more = prepare(also, lease.message.task_id)
         await self._write(
-            lambda cursor: transactions.append(cursor, lease, events, envelopes, now=now)
+            lambda cursor: transactions.append(cursor, lease, events, envelopes, more, now=now)
         )
+        if envelopes or more is not None:
+            self._hints.give()
 
     async def finish(
         self,
@@ -153,35 +185,77 @@ class SQLiteStore:
         *,
         messages: Sequence[Message] = (),
         blobs: Mapping[str, bytes] = NO_BLOBS,
+        also: Also = NOTHING,
     ) -> None:
         events, now = batch(records, blobs), self._now()
         envelopes = [outgoing(message) for message in messages]
+        more = prepare(also, lease.message.task_id)
         await self._write(
-            lambda cursor: transactions.finish(cursor, lease, events, envelopes, now=now)
+            lambda cursor: transactions.finish(cursor, lease, events, envelopes, more, now=now)
         )
+        self._hints.give()
 
     async def fail(
-        self, lease: Lease, records: Sequence[Recorded], *, retry_at: datetime | None, reason: str
+        self,
+        lease: Lease,
+        records: Sequence[Recorded],
+        *,
+        retry_at: datetime | None,
+        reason: str,
+        also: Also = NOTHING,
     ) -> None:
         await self._write(
             partial(
                 transactions.fail,
                 lease=lease,
                 batch=batch(records),
+                also=prepare(also, lease.message.task_id),
                 retry_at=None if retry_at is None else to_micros(retry_at),
                 # An exception's text may hold bytes of a file name as lone surrogates.
                 reason=reason.encode("utf-8", "replace").decode(),
                 now=self._now(),
             )
         )
+        self._hints.give()
 
     async def release(self, lease: Lease) -> None:
         await self._write(partial(transactions.release, lease=lease))
+        self._hints.give()
 
     async def send(self, message: Message) -> bool:
-        return await self._write(
-            partial(transactions.send, outgoing=outgoing(message), now=self._now())
+        is_new = await self._write(partial(lanes.send, outgoing=outgoing(message), now=self._now()))
+        self._hints.give()
+        return is_new
+
+    async def decide(
+        self, review_id: str, decision: ReviewDecision, *, answer: object = None, by: str
+    ) -> Review:
+        json.encode([answer, by])
+        review = await self._write(
+            partial(
+                waits.decide,
+                review_id=review_id,
+                decision=decision,
+                answer=answer,
+                by=by,
+                now=self._now(),
+            )
         )
+        self._hints.give()
+        return review
+
+    async def signal(self, name: str, payload: object = None) -> bool:
+        json.encode(name)
+        is_new = await self._write(
+            partial(waits.signal, name=name, payload=json.encode(payload), now=self._now())
+        )
+        self._hints.give()
+        return is_new
+
+    async def request_cancel(self, task_id: str) -> list[str]:
+        marked = await self._write(partial(waits.request_cancel, task_id=task_id, now=self._now()))
+        self._hints.give()
+        return marked
 
     async def task(self, task_id: str) -> Task:
         return await self._read(partial(reads.task, task_id=task_id))
@@ -195,8 +269,32 @@ class SQLiteStore:
     async def blob(self, sha256: str) -> bytes:
         return await self._read(partial(reads.blob, name=sha256))
 
-    async def messages(self, *, task_id: str | None = None) -> list[MessageRow]:
-        return await self._read(partial(reads.messages, task_id=task_id))
+    async def messages(
+        self, *, task_id: str | None = None, lane: str | None = None
+    ) -> list[MessageRow]:
+        return await self._read(partial(reads.messages, task_id=task_id, lane=lane))
+
+    async def waits(self, task_id: str) -> list[Wait]:
+        return await self._read(partial(reads.waits, task_id=task_id, now=self._clock.now()))
+
+    async def review(self, review_id: str) -> Review:
+        return await self._read(partial(reads.review, review_id=review_id))
+
+    async def reviews(
+        self, *, task_id: str | None = None, is_open: bool | None = True, limit: int = 100
+    ) -> list[Review]:
+        return await self._read(
+            partial(reads.reviews, task_id=task_id, is_open=is_open, limit=limit)
+        )
+
+    async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
+        return await self._read(partial(reads.effect, key=(scope, tool, key)))
+
+    async def cancels(self, worker_id: str) -> list[str]:
+        return await self._read(partial(reads.cancels, worker_id=worker_id))
+
+    async def work_hint(self, timeout_s: float) -> None:
+        await self._hints.wait(timeout_s, self._pulse)
 
     async def register(self, worker: Worker) -> None:
         await self._write(partial(transactions.register, worker=worker_row(worker)))
@@ -204,11 +302,35 @@ class SQLiteStore:
     async def renew(self, worker_id: str) -> bool:
         return await self._write(partial(transactions.renew, worker_id=worker_id, now=self._now()))
 
+    async def assign(self, lease: Lease, worker_id: str) -> Lease:
+        token = await self._write(partial(transactions.assign, lease=lease, worker_id=worker_id))
+        return replace(lease, worker_id=worker_id, token=token)
+
     async def retire(self, worker_id: str, *, crashed: bool) -> int:
-        return await self._write(partial(transactions.retire, worker_id=worker_id, crashed=crashed))
+        freed = await self._write(
+            partial(transactions.retire, worker_id=worker_id, crashed=crashed)
+        )
+        self._hints.give()
+        return freed
 
     async def workers(self) -> list[Worker]:
         return await self._read(reads.workers)
+
+    async def status(self) -> StoreStatus:
+        return await self._read(
+            partial(upkeep.status, path=self._path, synchronous=self._synchronous)
+        )
+
+    async def backup(self, target: Path) -> None:
+        self._check_process()
+        await to_thread.run_sync(upkeep.backup, self._path, target)
+
+    async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
+        if dry_run:
+            return await prune.count(self._read, to_micros(before))
+        pruned = await prune.prune(self._write, self._read, to_micros(before))
+        await to_thread.run_sync(upkeep.shrink, self._path)
+        return pruned
 
     async def _write(self, work: Callable[[Cursor], R]) -> R:
         self._check_process()
@@ -225,6 +347,9 @@ class SQLiteStore:
             job.fail(NotFoundError(f"no stored id holds a lone surrogate: {exc.object!r:.80}"))
         except Exception as exc:  # told to the caller, whatever it is
             job.fail(translated(exc, self._path))
+
+    async def _pulse(self) -> tuple[int, bool]:
+        return await self._read(partial(reads.pulse, now=self._now()))
 
     def _now(self) -> int:
         return to_micros(self._clock.now())

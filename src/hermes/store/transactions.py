@@ -14,11 +14,23 @@ from hermes.core import json
 from hermes.core.clock import to_micros
 from hermes.core.task import TaskStatus
 from hermes.errors import ConflictError, NotFoundError, StaleLeaseError
-from hermes.store.base import Lease, Submitted
+from hermes.store import waits
+from hermes.store.base import EffectRow, Lease, Submitted
 from hermes.store.driver import Cursor, Value
+from hermes.store.lanes import accepted, advance_lane, put, send
 from hermes.store.queries import sql
-from hermes.store.rows import Batch, Outgoing, decode_status, encode_status, read_lease
-from hermes.store.rules import advance, check_stream, settles_again
+from hermes.store.rows import (
+    Batch,
+    Child,
+    Outgoing,
+    Prepared,
+    decode_status,
+    effect_row,
+    encode_status,
+    read_effect,
+    read_lease,
+)
+from hermes.store.rules import advance, check_stream, claim_effect, settles_again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +40,10 @@ class Stream:
     key: int
     trace_id: str
     status: TaskStatus
+    agent: str
+    parent_id: str | None
+    parent_path: str | None
+    cancel_requested: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +64,7 @@ def submit(
     claim_for: str | None = None,
 ) -> Submitted:
     """Create a task, unless its message is a repeat."""
-    earlier = _accepted(cursor, outgoing)
+    earlier = accepted(cursor, outgoing)
     if earlier is not None:
         if cursor.execute(sql("task_key"), (earlier,)).fetchone() is None:
             raise ConflictError(
@@ -56,11 +72,7 @@ def submit(
                 "without creating a task"
             )
         return Submitted(task_id=earlier, is_new=False)
-    created = cursor.execute(sql("insert_task"), task).fetchone()
-    if created is None:
-        raise ConflictError(f"task id {task['task_id']!r} is in use already")
-    _insert(cursor, cast("int", created[0]), 0, batch)
-    _put(cursor, outgoing, now=now)
+    _create(cursor, Child(task=task, batch=batch, outgoing=outgoing), now=now)
     lease = None if claim_for is None else _claim_new(cursor, claim_for, outgoing)
     return Submitted(task_id=outgoing.message.task_id, is_new=True, lease=lease)
 
@@ -71,6 +83,7 @@ def claim(
     *,
     receivers: Sequence[str],
     task_id: str | None,
+    root_id: str | None,
     limit: int,
     now: int,
 ) -> list[Lease]:
@@ -81,6 +94,7 @@ def claim(
     wanted = {
         "receivers": json.dumps(list(receivers)) if receivers else None,
         "task_id": task_id,
+        "root_id": root_id,
         "limit": limit,
     }
     leases: list[Lease] = []
@@ -110,16 +124,28 @@ def _take(cursor: Cursor, worker_id: str, place: int, lane: str) -> int:
 
 
 def append(
-    cursor: Cursor, lease: Lease, batch: Batch, outgoing: Sequence[Outgoing], *, now: int
+    cursor: Cursor,
+    lease: Lease,
+    batch: Batch,
+    outgoing: Sequence[Outgoing],
+    also: Prepared | None = None,
+    *,
+    now: int,
 ) -> None:
     """Append events to the lease's task, and send."""
-    _write(cursor, _hold(cursor, lease), lease, batch)
+    _write(cursor, _hold(cursor, lease), lease, batch, also, now=now)
     for each in outgoing:
         send(cursor, each, now=now)
 
 
 def finish(
-    cursor: Cursor, lease: Lease, batch: Batch, outgoing: Sequence[Outgoing], *, now: int
+    cursor: Cursor,
+    lease: Lease,
+    batch: Batch,
+    outgoing: Sequence[Outgoing],
+    also: Prepared | None = None,
+    *,
+    now: int,
 ) -> None:
     """Append, send, and take the message out of its lane."""
     held = _find_held(cursor, lease)
@@ -127,17 +153,19 @@ def finish(
         _check_repeat(cursor, lease, batch, left=None)
         return
     cursor.execute(sql("delete_message"), (held.place,))
+    status = None
     if not _is_settled_again(held, batch):
-        _write(cursor, held, lease, batch)
+        status = _write(cursor, held, lease, batch, also, now=now)
         for each in outgoing:
             send(cursor, each, now=now)
-    _advance_lane(cursor, lease, now)
+    _leave(cursor, held, lease, status, now=now)
 
 
 def fail(
     cursor: Cursor,
     lease: Lease,
     batch: Batch,
+    also: Prepared | None = None,
     *,
     retry_at: int | None,
     reason: str,
@@ -148,14 +176,16 @@ def fail(
     if held is None:
         _check_repeat(cursor, lease, batch, left="dead" if retry_at is None else "queued")
         return
-    if not _is_settled_again(held, batch):
-        _write(cursor, held, lease, batch)
     if retry_at is None:
         cursor.execute(sql("bury_message"), (reason, held.place))
     else:
         again = {"place": held.place, "retry_at": retry_at, "reason": reason}
         cursor.execute(sql("requeue_message"), again)
-    _advance_lane(cursor, lease, now)
+    status = None
+    if not _is_settled_again(held, batch):
+        status = _write(cursor, held, lease, batch, also, now=now)
+    # A dead message is looked at by a person, who may ask again for the task to be cancelled.
+    _leave(cursor, held, lease, None if retry_at is None else status, now=now)
 
 
 def release(cursor: Cursor, lease: Lease) -> None:
@@ -163,12 +193,12 @@ def release(cursor: Cursor, lease: Lease) -> None:
     cursor.execute(sql("release_message"), (_hold(cursor, lease).place,))
 
 
-def send(cursor: Cursor, outgoing: Outgoing, *, now: int) -> bool:
-    """Put a message into its lane, unless it is a repeat."""
-    if _accepted(cursor, outgoing) is not None:
-        return False
-    _put(cursor, outgoing, now=now)
-    return True
+def assign(cursor: Cursor, lease: Lease, worker_id: str) -> int:
+    """Give a leased message to another worker; returns the lane's new token."""
+    held = _hold(cursor, lease)
+    if cursor.execute(sql("find_worker"), (worker_id,)).fetchone() is None:
+        raise NotFoundError(f"worker {worker_id!r} is not registered", hint="register it first")
+    return _take(cursor, worker_id, held.place, lease.message.lane)
 
 
 def register(cursor: Cursor, worker: Mapping[str, Value]) -> None:
@@ -202,10 +232,20 @@ def _find_held(cursor: Cursor, lease: Lease) -> Held | None:
     row = cursor.execute(sql("leased_message"), fence).fetchone()
     if row is None:
         return None
-    place, key, trace_id, status = cast("tuple[int, int | None, str, bytes]", row)
+    place, key, trace_id, status, agent, parent_id, parent_path, cancel_requested = cast(
+        "tuple[int, int | None, str, bytes, str, str | None, str | None, int]", row
+    )
     if key is None:
         return Held(place=place, stream=None)
-    stream = Stream(key=key, trace_id=trace_id, status=decode_status(status))
+    stream = Stream(
+        key=key,
+        trace_id=trace_id,
+        status=decode_status(status),
+        agent=agent,
+        parent_id=parent_id,
+        parent_path=parent_path,
+        cancel_requested=bool(cancel_requested),
+    )
     return Held(place=place, stream=stream)
 
 
@@ -213,28 +253,103 @@ def _is_settled_again(held: Held, batch: Batch) -> bool:
     return held.stream is not None and settles_again(held.stream.status, batch.records)
 
 
-def _write(cursor: Cursor, held: Held, lease: Lease, batch: Batch) -> None:
-    if not batch.records:
-        cursor.executemany(sql("insert_blob"), batch.blobs.items())
-        return
+def _write(
+    cursor: Cursor, held: Held, lease: Lease, batch: Batch, also: Prepared | None, *, now: int
+) -> TaskStatus | None:
+    """Write what a lease brings; returns how the task stands then, if it is stored here."""
     task_id, stream = lease.message.task_id, held.stream
-    if stream is None:
-        raise NotFoundError(f"there is no task {task_id!r} to append to")
-    check_stream(batch.records, task_id=task_id, trace_id=stream.trace_id)
-    if _is_written(cursor, stream, batch):
-        return
+    if not batch.records:
+        _insert(cursor, None if stream is None else stream.key, lease.token, batch)
+        status = None if stream is None else stream.status
+    else:
+        if stream is None:
+            raise NotFoundError(f"there is no task {task_id!r} to append to")
+        check_stream(batch.records, task_id=task_id, trace_id=stream.trace_id)
+        if _is_written(cursor, stream, batch):
+            return stream.status
+        status = _extend(cursor, stream, lease, batch)
+    if also is not None:
+        _write_also(cursor, held, lease, also, now=now)
+    if stream is not None and status is not None and _has_just_settled(stream, status):
+        waits.settled(
+            cursor,
+            task_id,
+            parent_id=stream.parent_id,
+            parent_path=stream.parent_path,
+            now=now,
+        )
+    return status
+
+
+def _extend(cursor: Cursor, stream: Stream, lease: Lease, batch: Batch) -> TaskStatus:
     status = advance(stream.status, batch.records)
     _insert(cursor, stream.key, lease.token, batch)
     changes = (to_micros(status.updated_at), encode_status(status), stream.key)
     cursor.execute(sql("update_status"), changes)
     if status.state != stream.status.state:
         cursor.execute(sql("update_state"), (status.state.value, stream.key))
+    return status
 
 
-def _insert(cursor: Cursor, key: int, token: int, batch: Batch) -> None:
+def _has_just_settled(stream: Stream, status: TaskStatus) -> bool:
+    return status.state.is_terminal and not stream.status.state.is_terminal
+
+
+def _write_also(cursor: Cursor, held: Held, lease: Lease, also: Prepared, *, now: int) -> None:
+    task_id, stream = lease.message.task_id, held.stream
+    if stream is None:
+        raise NotFoundError(f"there is no task {task_id!r} that could wait or have children")
+    for child in also.children:
+        if accepted(cursor, child.outgoing) is None:
+            _create(cursor, child, now=now)
+    waits.take_in(cursor, also.ended_waits, now=now)
+    for review in also.reviews:
+        cursor.execute(sql("insert_review"), review)
+    address = waits.Address(task_id=task_id, agent=stream.agent, trace_id=stream.trace_id)
+    waits.begin(cursor, address, also.waits, now=now)
+    for effect in also.effects:
+        _write_effect(cursor, effect)
+
+
+def _write_effect(cursor: Cursor, effect: EffectRow) -> None:
+    row = cursor.execute(sql("effect"), (effect.scope, effect.tool, effect.key)).fetchone()
+    if claim_effect(None if row is None else read_effect(row), effect):
+        cursor.execute(sql("write_effect"), effect_row(effect))
+
+
+def _create(cursor: Cursor, new: Child, *, now: int) -> None:
+    """Add a task whose message was not taken in before."""
+    created = cursor.execute(sql("insert_task"), new.task).fetchone()
+    if created is None:
+        raise ConflictError(f"task id {new.task['task_id']!r} is in use already")
+    _insert(cursor, cast("int", created[0]), 0, new.batch)
+    put(cursor, new.outgoing, now=now)
+
+
+def _leave(
+    cursor: Cursor, held: Held, lease: Lease, status: TaskStatus | None, *, now: int
+) -> None:
+    """A lease ends: its lane moves on, and a task that is to be cancelled is not left alone."""
+    advance_lane(cursor, lease.message.lane, now=now)
+    stream = held.stream
+    if stream is None or status is None or not stream.cancel_requested:
+        return
+    if not status.state.is_terminal:
+        address = waits.Address(
+            task_id=lease.message.task_id, agent=stream.agent, trace_id=stream.trace_id
+        )
+        waits.nudge(cursor, address, now=now)
+
+
+def _insert(cursor: Cursor, key: int | None, token: int, batch: Batch) -> None:
     if batch.blobs:
         cursor.executemany(sql("insert_blob"), batch.blobs.items())
-    cursor.executemany(sql("insert_event"), [(key, token, *row) for row in batch.rows])
+    if key is None:
+        return
+    if batch.uses:
+        cursor.executemany(sql("insert_blob_use"), [(key, name) for name in batch.uses])
+    if batch.rows:
+        cursor.executemany(sql("insert_event"), [(key, token, *row) for row in batch.rows])
 
 
 def _is_written(cursor: Cursor, stream: Stream, batch: Batch) -> bool:
@@ -245,6 +360,13 @@ def _is_written(cursor: Cursor, stream: Stream, batch: Batch) -> bool:
     span = (stream.key, first, len(batch.rows))
     stored = cursor.execute(sql("event_ids_from"), span).fetchall()
     return stored == [(row[1],) for row in batch.rows]
+
+
+def _is_left(state: object, left: Literal["queued", "dead"] | None) -> bool:
+    """Whether a message stands as an end of its lease has left it."""
+    if left == "queued":
+        return state in ("delayed", "held", "ready")
+    return state is None or state == left  # a dead one goes when its task is woken
 
 
 def _check_repeat(
@@ -263,39 +385,8 @@ def _check_repeat(
     """
     row = cursor.execute(sql("message_state"), (lease.message.message_id,)).fetchone()
     state = None if row is None else row[0]
-    if state == left or (left == "queued" and state in ("delayed", "held", "ready")):
+    if _is_left(state, left):
         tokens = [cursor.execute(sql("event_token"), (row[1],)).fetchone() for row in batch.rows]
         if tokens and all(token == (lease.token,) for token in tokens):
             return
     raise StaleLeaseError(lease.message.message_id, token=lease.token)
-
-
-def _accepted(cursor: Cursor, outgoing: Outgoing) -> str | None:
-    """The task of the message that was taken in under this id or dedupe key before.
-
-    Raises:
-        ConflictError: The id was used for another message.
-    """
-    message = outgoing.message
-    row = cursor.execute(sql("accepted_message"), (message.message_id,)).fetchone()
-    if row is not None:
-        body, task_id = cast("tuple[bytes, str]", row)
-        if body != outgoing.body:
-            raise ConflictError(
-                f"message id {message.message_id!r} was used before for a message that differs"
-            )
-        return task_id
-    if message.dedupe_key is None:
-        return None
-    key = (message.receiver, message.dedupe_key)
-    row = cursor.execute(sql("accepted_dedupe_key"), key).fetchone()
-    return None if row is None else cast("str", row[0])
-
-
-def _put(cursor: Cursor, outgoing: Outgoing, *, now: int) -> None:
-    cursor.execute(sql("insert_accepted"), {**outgoing.row, "body": outgoing.body})
-    cursor.execute(sql("insert_message"), {**outgoing.row, "now": now})
-
-
-def _advance_lane(cursor: Cursor, lease: Lease, now: int) -> None:
-    cursor.execute(sql("advance_lane"), {"lane": lease.message.lane, "now": now})

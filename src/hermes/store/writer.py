@@ -7,6 +7,7 @@ from pathlib import Path
 
 import apsw
 
+from hermes.core.failpoints import hit
 from hermes.errors import StoreUnavailableError
 from hermes.store.connection import translated
 from hermes.store.driver import Connection, Cursor
@@ -46,6 +47,7 @@ class GroupCommit:
             self._refuse(jobs, self._fault)
             return
         try:
+            hit("store.begin.before")
             cursor.execute("BEGIN IMMEDIATE")
         except apsw.Error as exc:
             # Who is queued by now has waited as long: all share the verdict.
@@ -90,7 +92,9 @@ class GroupCommit:
 
     def _commit(self, cursor: Cursor, jobs: list[Job]) -> None:
         try:
+            hit("store.commit.before")
             cursor.execute("COMMIT")
+            hit("store.commit.after")
         except apsw.Error as exc:
             if isinstance(exc, apsw.IOError):
                 self._fault = exc

@@ -3,7 +3,9 @@
 from hermes.tools.arguments import ArgumentError, Arguments, read_arguments
 from hermes.tools.base import (
     DEFAULT_TIMEOUT_S,
+    NOT_DONE,
     ArgumentFault,
+    NotDoneType,
     TaskSnapshot,
     Tool,
     ToolContext,
@@ -15,17 +17,37 @@ from hermes.tools.exact import Repair
 from hermes.tools.failures import failed_result
 from hermes.tools.function import register_tool, tool
 from hermes.tools.loading import load_tools
+from hermes.tools.processes import ProcessResult, ProcessTimeout, run_process
+from hermes.tools.reconciling import reconcile
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.results import DEFAULT_LIMIT_CHARS, ResultFault, cap, handle_of, normalise, render
-from hermes.tools.runner import Prepared, prepare, run
+from hermes.tools.runner import Prepared, prepare, result_of, run
+from hermes.tools.waiting import (
+    MAX_CHILDREN,
+    Child,
+    Children,
+    Event,
+    Question,
+    Until,
+    Waiting,
+)
 
 __all__ = [
     "DEFAULT_LIMIT_CHARS",
     "DEFAULT_TIMEOUT_S",
+    "MAX_CHILDREN",
+    "NOT_DONE",
     "ArgumentError",
     "ArgumentFault",
     "Arguments",
+    "Child",
+    "Children",
+    "Event",
+    "NotDoneType",
     "Prepared",
+    "ProcessResult",
+    "ProcessTimeout",
+    "Question",
     "Repair",
     "ResultFault",
     "TaskSnapshot",
@@ -33,6 +55,8 @@ __all__ = [
     "ToolContext",
     "ToolRegistry",
     "ToolResult",
+    "Until",
+    "Waiting",
     "Workbench",
     "builtin_tools",
     "cap",
@@ -42,8 +66,11 @@ __all__ = [
     "normalise",
     "prepare",
     "read_arguments",
+    "reconcile",
     "register_tool",
     "render",
+    "result_of",
     "run",
+    "run_process",
     "tool",
 ]

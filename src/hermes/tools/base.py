@@ -177,6 +177,7 @@ class ToolResult:
         size: Characters of the full text; more than `content` has if it was capped.
         full: UTF-8 of the full text if `content` is only its head and tail.
         waiting: What the call waits for, in place of a result; the status is then `ok`.
+        may_still_act: Its time is over, but it was left to itself in a thread.
     """
 
     status: CallStatus
@@ -187,3 +188,4 @@ class ToolResult:
     full: bytes | None = None
     duration_s: float = 0.0
     waiting: Waiting | None = None
+    may_still_act: bool = False

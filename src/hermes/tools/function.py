@@ -7,19 +7,28 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from types import FrameType
+from dataclasses import dataclass, replace
 from typing import ParamSpec, Protocol, TypeVar, overload
 
-from hermes.core.effects import EFFECTS, Effect
+from hermes.core.effects import Effect
 from hermes.core.json import as_object, digest
 from hermes.errors import CodecError, ToolDefinitionError
 
-from .base import DEFAULT_TIMEOUT_S, ArgumentFault, Bind, Invoke, Tool, ToolContext
+from .base import (
+    DEFAULT_TIMEOUT_S,
+    ArgumentFault,
+    Bind,
+    BusinessKey,
+    Invoke,
+    KeyScope,
+    Reconcile,
+    RunIn,
+    Tool,
+    ToolContext,
+)
 from .docstring import read_docstring
+from .options import Options, Place
 from .threads import call_in_thread
-
-_OFFERED = tuple(effect for effect in EFFECTS if effect != "internal")  # that is Hermes' own
 
 P = ParamSpec("P")
 P2 = ParamSpec("P2")
@@ -46,9 +55,14 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    effect: Effect = "unsafe",
+    effect: Effect | None = None,
     group: str = "",
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    reconcile: Reconcile | None = None,
+    key: BusinessKey | str | None = None,
+    key_scope: KeyScope = "root",
+    requires_approval: bool = False,
+    run_in: RunIn = "thread",
 ) -> Decorator: ...
 
 
@@ -58,9 +72,14 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    effect: Effect = "unsafe",
+    effect: Effect | None = None,
     group: str = "",
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    reconcile: Reconcile | None = None,
+    key: BusinessKey | str | None = None,
+    key_scope: KeyScope = "root",
+    requires_approval: bool = False,
+    run_in: RunIn = "thread",
 ) -> Tool[P, R] | Decorator:
     """Make a tool from an async or plain function, or from a bound method.
 
@@ -73,20 +92,38 @@ def tool(
         name: 1 to 64 letters, digits, `_` or `-`; the function's own name if not given.
         description: What the model reads; the docstring without `Args:` and `Raises:` if not
             given, the name in words if there is none.
-        effect: What a repeat would do to the world: `read`, `idempotent` or `unsafe`.
+        effect: What a repeat would do to the world: `read`, `idempotent`, `reconcile` or
+            `unsafe`; `unsafe` if neither this nor `reconcile` is given.
         group: Configuration switches a group on and off; "" is always on.
         timeout_s: Seconds that one call may take; None for no limit.
+        reconcile: Called as `reconcile(idempotency_key, arguments)` when nobody knows whether a
+            call took place: gives its result if it did, `NOT_DONE` if it surely did not, and
+            raises if it cannot tell. Async or plain, within the tool's timeout.
+        key: What makes two calls the same deed, whatever words they are in: a text with
+            parameters in braces, `"{order_id}"`, or a function over the arguments. A deed is done
+            once; a second call gets the first one's result.
+        key_scope: Where a deed is the same: in the `root` task and all below it, or `global`.
+        requires_approval: A person is asked before each call.
+        run_in: Where a plain function runs: in a `thread`, which nothing can stop, or in a
+            `process` of its own, for code that holds the interpreter lock or must end in time.
+            The latter takes the function from its module again: it must stand at the top of one,
+            and take arguments that can be pickled.
 
     Raises:
         ToolDefinitionError: The function cannot be a tool as it is written.
     """
-    options = _Options(
+    options = Options(
         name=name,
         description=description,
         effect=effect,
         group=group,
         timeout_s=timeout_s,
-        place=_place(inspect.currentframe()),
+        reconcile=reconcile,
+        key=key,
+        key_scope=key_scope,
+        requires_approval=requires_approval,
+        run_in=run_in,
+        place=Place.of_caller(inspect.currentframe()),
     )
     if function is not None:
         return _by_signature(function, options)
@@ -102,9 +139,14 @@ def register_tool(
     description: str,
     parameters_schema: Mapping[str, object],
     *,
-    effect: Effect = "unsafe",
+    effect: Effect | None = None,
     group: str = "",
     timeout_s: float | None = DEFAULT_TIMEOUT_S,
+    reconcile: Reconcile | None = None,
+    key: BusinessKey | str | None = None,
+    key_scope: KeyScope = "root",
+    requires_approval: bool = False,
+    run_in: RunIn = "thread",
 ) -> Decorator:
     """Make a tool from a function and a JSON Schema written by hand.
 
@@ -116,20 +158,30 @@ def register_tool(
         name: 1 to 64 letters, digits, `_` or `-`.
         description: What the model reads.
         parameters_schema: An object schema; `$ref` may point within it only.
-        effect: As in `tool`.
+        effect: As in `tool`, and so are all that follow.
         group: As in `tool`.
         timeout_s: As in `tool`.
+        reconcile: As in `tool`.
+        key: As in `tool`.
+        key_scope: As in `tool`.
+        requires_approval: As in `tool`.
+        run_in: As in `tool`.
 
     Raises:
         ToolDefinitionError: The schema is wrong, or the function does not take its arguments.
     """
-    options = _Options(
+    options = Options(
         name=name,
         description=description,
         effect=effect,
         group=group,
         timeout_s=timeout_s,
-        place=_place(inspect.currentframe()),
+        reconcile=reconcile,
+        key=key,
+        key_scope=key_scope,
+        requires_approval=requires_approval,
+        run_in=run_in,
+        place=Place.of_caller(inspect.currentframe()),
     )
 
     def decorate(function: Callable[P2, R2], /) -> Tool[P2, R2]:
@@ -138,27 +190,7 @@ def register_tool(
     return decorate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """What stands in a decorator's parentheses, and where it stands."""
-
-    name: str | None
-    description: str | None
-    effect: Effect
-    group: str
-    timeout_s: float | None
-    place: _Place
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """Where a decorator stands, and the local names that annotations may use there."""
-
-    origin: str = ""
-    names: Mapping[str, object] = field(default_factory=dict[str, object])
-
-
-def _by_signature(function: Callable[P, R], options: _Options) -> Tool[P, R]:
+def _by_signature(function: Callable[P, R], options: Options) -> Tool[P, R]:
     # Loaded on need, and with it pydantic: whoever only imports Hermes has no tool yet.
     from .signature import read_signature
 
@@ -176,7 +208,7 @@ def _by_signature(function: Callable[P, R], options: _Options) -> Tool[P, R]:
 
 
 def _by_schema(
-    function: Callable[P, R], given: Mapping[str, object], options: _Options
+    function: Callable[P, R], given: Mapping[str, object], options: Options
 ) -> Tool[P, R]:
     name = _name(function, options.name)
     schema = _own_schema(given, tool=name)
@@ -188,43 +220,32 @@ def _by_schema(
 
 def _made(
     function: Callable[P, R],
-    options: _Options,
+    options: Options,
     *,
     parameters: Mapping[str, object],
     bind: Bind,
     context: tuple[str, ...],
 ) -> Tool[P, R]:
-    name, effect, timeout_s = options.name or "", options.effect, options.timeout_s
-    if effect not in _OFFERED:
-        raise ToolDefinitionError(
-            f"tool {name!r}: effect {effect!r} is none of {', '.join(_OFFERED)}"
-        )
-    if timeout_s is not None and not timeout_s > 0:
-        raise ToolDefinitionError(
-            f"tool {name!r}: timeout_s must be more than 0, got {timeout_s!r}",
-            hint="None is no limit",
-        )
+    name = options.name or ""
+    effect = options.settled_effect(name)
+    options.check(name)
     return Tool(
         name=name,
         description=(options.description or "").strip() or name.replace("_", " "),
         parameters=parameters,
         function=function,
         bind=bind,
-        invoke=_invoker(function, context),
+        invoke=_invoker(function, context, run_in=options.run_in, tool=name),
         effect=effect,
         group=options.group,
-        timeout_s=timeout_s,
-        fingerprint=digest([name, parameters, effect]),
+        timeout_s=options.timeout_s,
+        fingerprint=options.fingerprint(name, parameters, effect),
         origin=options.place.origin,
-    )
-
-
-def _place(frame: FrameType | None) -> _Place:
-    caller = frame.f_back if frame else None
-    if caller is None:
-        return _Place()
-    return _Place(
-        origin=f"{caller.f_code.co_filename}:{caller.f_lineno}", names=dict(caller.f_locals)
+        reconcile=options.reconcile,
+        key=options.business_key(name, parameters),
+        key_scope=options.key_scope,
+        requires_approval=options.requires_approval,
+        run_in=options.run_in,
     )
 
 
@@ -248,8 +269,14 @@ def _name(function: Callable[..., object], given: str | None) -> str:
     return name
 
 
-def _invoker(function: Callable[..., object], context: tuple[str, ...]) -> Invoke:
-    """How the function is run: awaited, or in a thread, with the context where it wants one."""
+def _invoker(
+    function: Callable[..., object], context: tuple[str, ...], *, run_in: RunIn, tool: str
+) -> Invoke:
+    """How the function is run: awaited, in a thread, or in a process; with the context it wants."""
+    if run_in == "process":
+        from .process_call import process_invoker  # loaded on need: few tools are run so
+
+        return process_invoker(function, context, tool=tool)
 
     def arguments(bound: Mapping[str, object], given: ToolContext) -> Mapping[str, object]:
         return {**bound, **dict.fromkeys(context, given)} if context else bound

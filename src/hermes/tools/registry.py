@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from hermes.core.chat import ToolSpec
 from hermes.core.json import digest
@@ -30,6 +31,7 @@ class ToolRegistry:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
+        self._former: dict[str, Tool] = {}
         for tool in tools:
             self._add(tool)
         self.names: tuple[str, ...] = tuple(self._tools)
@@ -40,7 +42,28 @@ class ToolRegistry:
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name, to the letter."""
-        return self._tools.get(name)
+        return self._tools.get(name) or self._former.get(name)
+
+    def also_as(self, former: Mapping[str, str]) -> ToolRegistry:
+        """The same tools, found under former names too; nobody is told of these.
+
+        Args:
+            former: A name that a tool had to the one it has; one that is a tool's present name, or
+                leads to none, finds nothing more.
+        """
+        found = ToolRegistry(self)
+        found._former = {
+            old: replace(self._tools[new], name=old)
+            for old, new in former.items()
+            if new in self._tools and old not in self._tools
+        }
+        return found
+
+    def each(self, change: Callable[[Tool], Tool]) -> ToolRegistry:
+        """A registry with each tool changed, also where it is found under a former name."""
+        found = ToolRegistry(map(change, self))
+        found._former = {name: change(tool) for name, tool in self._former.items()}
+        return found
 
     def enabled(self, groups: Iterable[str], *, known: Iterable[str] = ()) -> ToolRegistry:
         """A registry with the tools of these groups, and those that are in no group.
@@ -68,7 +91,7 @@ class ToolRegistry:
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return name in self._tools or name in self._former
 
     def _add(self, tool: Tool) -> None:
         if not NAME.fullmatch(tool.name):

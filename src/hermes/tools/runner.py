@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 
@@ -22,6 +23,7 @@ from .exact import Repair
 from .failures import described, failed_result, members, outcome_of, timed_out
 from .registry import ToolRegistry
 from .results import DEFAULT_LIMIT_CHARS, ResultFault, cap, normalise, render
+from .waiting import Waiting, checked
 
 _LOG = logging.getLogger("hermes.tool")
 _MAX_NAMES = 50
@@ -109,7 +111,7 @@ async def run(
     try:
         with scope:
             value = await tool.invoke(prepared.bound, context)
-            return _returned(tool, value, limit_chars, clock.monotonic() - started)
+            return result_of(value, limit_chars=limit_chars, duration_s=clock.monotonic() - started)
         status, fault = timed_out(tool.timeout_s, tool.effect)
     except _NOT_THE_TOOLS:
         raise
@@ -127,7 +129,13 @@ async def run(
         else:
             status, fault = outcome_of(exc, tool.effect)
         _LOG.debug("%s failed: %s", tool.name, fault.message, exc_info=exc)
-    return failed_result(status, fault, duration_s=clock.monotonic() - started)
+    result = failed_result(status, fault, duration_s=clock.monotonic() - started)
+    is_left = scope.cancel_called and _runs_in_thread(tool)
+    return replace(result, may_still_act=True) if is_left else result
+
+
+def _runs_in_thread(tool: Tool) -> bool:
+    return tool.run_in == "thread" and not inspect.iscoroutinefunction(tool.function)
 
 
 def _bound(tool: Tool, arguments: dict[str, object]) -> dict[str, object] | ToolResult:
@@ -138,8 +146,15 @@ def _bound(tool: Tool, arguments: dict[str, object]) -> dict[str, object] | Tool
         return _refused(ArgumentError(code=BAD_ARGUMENTS, message=text), hint=_CORRECT)
 
 
-def _returned(tool: Tool, value: object, limit_chars: int, duration_s: float) -> ToolResult:
+def result_of(
+    value: object, *, limit_chars: int = DEFAULT_LIMIT_CHARS, duration_s: float = 0.0
+) -> ToolResult:
+    """The one form of what a tool returned; a value that cannot be stored becomes an error."""
     try:
+        if isinstance(value, Waiting):
+            return ToolResult(
+                status="ok", content="", waiting=checked(value), duration_s=duration_s
+            )
         data = normalise(value)
         text = render(data)
         content, full = cap(text, limit_chars)
@@ -150,7 +165,7 @@ def _returned(tool: Tool, value: object, limit_chars: int, duration_s: float) ->
             message=f"the tool did run, but its result cannot be stored: {reason}",
             hint="do not call it again just for the result",
         )
-        _LOG.debug("%s: %s", tool.name, fault.message, exc_info=exc)
+        _LOG.debug("%s", fault.message, exc_info=exc)
         return failed_result("error", fault, duration_s=duration_s)
     return ToolResult(
         status="ok", content=content, data=data, size=len(text), full=full, duration_s=duration_s

@@ -1,14 +1,21 @@
 """What a tool returns when its result is still to come: the task then waits, without a process.
 
 The call stays open until the wait ends, and its result is what the wait brings. A call that waits
-is not made again: the intent to wait is its effect.
+is not made again: the intent to wait is its effect. A tool that does nothing else is best `read`:
+then it is simply called again if the process dies before the wait is written down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import cast
+
+from .results import ResultFault, normalise
+
+MAX_CHILDREN = 100
+"""Child tasks that one call may make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,3 +93,45 @@ class Children:
 
 
 Waiting = Question | Until | Event | Children
+
+
+def checked(waiting: Waiting) -> Waiting:
+    """The same with its variables as plain JSON.
+
+    Raises:
+        ResultFault: It cannot be waited for as it is; says why.
+    """
+    match waiting:
+        case Question(text=text, options=options):
+            _need(bool(text.strip()), "a Question needs a text")
+            _need(not isinstance(options, str), "options is a list of texts, not one text")
+            return replace(waiting, options=tuple(str(option) for option in options))
+        case Until(at=at):
+            _check_instant("Until.at", at)
+            return waiting
+        case Event(name=name, until=until):
+            _need(bool(name.strip()), "an Event needs a name")
+            if until is not None:
+                _check_instant("Event.until", until)
+            return waiting
+        case Children(tasks=tasks, accept_ratio=ratio, max_rounds=rounds):
+            _need(0 < len(tasks) <= MAX_CHILDREN, f"Children holds 1 to {MAX_CHILDREN} tasks")
+            _need(0 <= ratio <= 1, f"accept_ratio is from 0 to 1, got {ratio!r}")
+            _need(rounds >= 0, f"max_rounds is 0 or more, got {rounds!r}")
+            return replace(waiting, tasks=tuple(map(_checked_child, tasks)))
+
+
+def _checked_child(child: Child) -> Child:
+    _need(bool(child.goal.strip()), "a Child needs a goal")
+    _need(child.max_steps is None or child.max_steps > 0, "max_steps must be above 0")
+    variables = cast("dict[str, object]", normalise(child.variables))
+    return replace(child, variables=variables)
+
+
+def _check_instant(what: str, at: datetime) -> None:
+    _need(at.tzinfo is not None, f"{what} needs a time zone, got {at.isoformat()}")
+
+
+def _need(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ResultFault(otherwise)

@@ -26,7 +26,7 @@ async def break_off(path: Path, agent: Agent, settings: Settings) -> Task:
 
 
 def dying(**options: object) -> Agent:
-    model = ScriptedModel([RuntimeError("dead")])
+    model = ScriptedModel([RuntimeError("dead")], name="m-1")
     return Agent(model=model, **options)  # pyright: ignore[reportArgumentType]  # named by each test
 
 

@@ -43,7 +43,7 @@ class TestRun:
         result = cli("run", "pay", *RUN, "--json")
         assert result.code == 3
         assert result.value["status"] == "waiting"
-        assert "--in-doubt" in result.err
+        assert "hermes review done review_" in result.err
 
     def test_a_decision_ends_the_wait(self, cli: Cli) -> None:
         cli("run", "pay", *RUN)

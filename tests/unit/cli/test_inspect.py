@@ -90,7 +90,7 @@ class TestDoctor:
             ("API_BASE", "http://user:xZq9@127.0.0.1:9/v1?token=xZq9"),
             ("API_BASE", "http://user:x/Zq9@127.0.0.1:9/v1"),
             ("API_BASE", "user:xZq9@127.0.0.1:9/v1"),
-            ("HERMES_DATABASE_URL", "postgres://user:xZq9@db/hermes?password=xZq9"),
+            ("HERMES_DATABASE_URL", "postgres://user:xZq9@127.0.0.1:9/hermes?password=xZq9"),
             ("HERMES_DATABASE_URL", "mysql://user:xZq9@db/hermes?password=xZq9"),
             ("HERMES_DATABASE_URL", "sqlite:///hermes.db?key=xZq9"),
         ],
@@ -126,7 +126,7 @@ class TestTools:
     ) -> None:
         (workdir / "mine.py").write_text(GROUPED)
         off = _enabled(cli("tools", "--json", "--tools", "mine.py"))
-        assert off == {"read_more": True, "grep": False}
+        assert off == {"read_more": True, "ask_human": True, "grep": False}
         monkeypatch.setenv("TOOL_ENABLED_GROUPS", "logs")
         on = _enabled(cli("tools", "--json", "--tools", "mine.py"))
         assert on["grep"]

@@ -348,11 +348,11 @@ class TestBounds:
         async def send(text: str) -> str:
             """Send."""
             ran.append(text)
-            clock.advance(40)
+            clock.advance(20)
             return "sent"
 
         three = calls(*(call("send", text=text) for text in "abc"))
-        agent = Agent(model=ScriptedModel([three]), tools=[send], limits=Limits(max_seconds=60))
+        agent = Agent(model=ScriptedModel([three]), tools=[send], limits=Limits(max_seconds=30))
         async with Hermes("memory://", clock=clock) as app:
             response = await app.run(agent, "send")
         assert ran == ["a", "b"]
@@ -365,11 +365,11 @@ class TestBounds:
         @tool(effect="read")
         async def wait() -> str:
             """Wait."""
-            clock.advance(40)
+            clock.advance(20)
             return "waited"
 
         model = ScriptedModel([call("wait"), call("wait"), "never"])
-        agent = Agent(model=model, tools=[wait], limits=Limits(max_seconds=60))
+        agent = Agent(model=model, tools=[wait], limits=Limits(max_seconds=30))
         async with Hermes("memory://", clock=clock) as app:
             response = await app.run(agent, "wait")
         assert response.status == "partial"

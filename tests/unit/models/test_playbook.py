@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -350,3 +351,44 @@ async def test_a_stream_gives_the_same_reply(tmp_path: Path) -> None:
     task.messages[-1] = UserMessage(text="bread")
     parts = [part async for part in task.model.stream(task.request())]
     assert parts[0] == TextDelta(text="I know nothing of bread.")
+
+
+class TestChanged:
+    """A task that began under other rules."""
+
+    async def begun(self, tmp_path: Path, steps: str) -> Task:
+        task = small(tmp_path, steps, "ok", a=lambda: 1, b=lambda: 2)
+        task.messages.append(UserMessage(text="go"))
+        await task.turn()
+        return task
+
+    async def go_on(self, task: Task, tmp_path: Path, steps: str) -> list[str]:
+        """Names of the calls that are made under the new rules."""
+        later = small(tmp_path, steps, "ok", **task.tools)
+        later.messages = task.messages
+        later.model = later.model.after_change()
+        while (await later.turn()).calls:
+            pass
+        return [name for name, _ in later.made]
+
+    async def test_a_made_step_is_known_though_others_came_before_it(self, tmp_path: Path) -> None:
+        task = await self.begun(tmp_path, "[{call: a}]")
+        assert await self.go_on(task, tmp_path, "[{call: b}, {call: a}, {call: b}]") == ["b"]
+
+    async def test_steps_with_one_tool_are_told_apart(self, tmp_path: Path) -> None:
+        task = await self.begun(tmp_path, "[{call: a}, {call: a}]")
+        assert await self.go_on(task, tmp_path, "[{call: a}, {call: b}, {call: a}]") == ["b", "a"]
+
+    async def test_a_call_of_a_step_that_is_gone_is_passed_over(self, tmp_path: Path) -> None:
+        task = await self.begun(tmp_path, "[{call: a}]")
+        assert await self.go_on(task, tmp_path, "[{call: b}]") == ["b"]
+
+    async def test_call_ids_of_version_0_1_0_are_read(self, tmp_path: Path) -> None:
+        task = await self.begun(tmp_path, "[{call: b}, {call: a}]")
+        [_, _, asked, result] = task.messages
+        assert isinstance(asked, AssistantMessage)
+        assert isinstance(result, ToolMessage)
+        assert asked.calls[0].id == "pb1n1"
+        old = [replace(asked, calls=(replace(asked.calls[0], id="pb1s1"),))]
+        task.messages[2:] = [*old, replace(result, call_id="pb1s1")]
+        assert await self.go_on(task, tmp_path, "[{call: b}, {call: a}]") == ["a"]

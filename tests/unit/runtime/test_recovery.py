@@ -123,7 +123,7 @@ async def test_a_new_task_of_the_session_waits_for_the_live_one(
             await app.run(successor(), "next", session_id="s")
         assert scope.cancelled_caught
         tasks = await app.store.tasks(TaskQuery(session_id="s"))
-        assert [task.state for task in tasks] == [TaskState.DISPATCHED, TaskState.PROCESSING]
+        assert [task.state for task in tasks] == [TaskState.CANCELLED, TaskState.PROCESSING]
 
 
 async def test_a_new_task_after_a_broken_off_one_says_which_comes_first(

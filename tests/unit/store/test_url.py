@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.errors import ConfigError
-from hermes.store import MemoryStore, SQLiteStore, open_store
+from hermes.errors import ConfigError, StoreError
+from hermes.store import MemoryStore, SQLiteStore, open_store, pending_migrations
 from hermes.testing.clock import FakeClock
 
 
@@ -72,8 +72,44 @@ def test_any_other_url_is_refused_with_what_is_allowed(url: str) -> None:
     assert "memory://" in caught.value.hint
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_postgresql_is_said_to_come_later_and_its_password_is_not_repeated(scheme: str) -> None:
-    with pytest.raises(ConfigError, match="not supported in this version") as caught:
-        open_store(f"{scheme}://user:secret@localhost/hermes", clock=FakeClock())
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_a_postgresql_url_makes_its_store(scheme: str) -> None:
+    store = open_store(f"{scheme}://user:secret@localhost/hermes", clock=FakeClock())
+
+    assert type(store).__name__ == "PostgresStore"
+
+
+def test_a_password_in_a_url_that_names_no_store_is_not_repeated() -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store("postgresql+psycopg://user:secret@localhost/hermes", clock=FakeClock())
     assert "secret" not in str(caught.value)
+
+
+async def test_a_new_database_lacks_every_migration_and_an_open_one_none(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'hermes.db'}"
+
+    before = await pending_migrations(url)
+    assert not (tmp_path / "hermes.db").exists()
+    async with open_store(url, clock=FakeClock()):
+        pass
+
+    assert [migration.name for migration in before] == ["0001_journal", "0002_waits"]
+    assert all("Safe before the code upgrade" in migration.about for migration in before)
+    assert await pending_migrations(url) == []
+    assert await pending_migrations("memory://") == []
+
+
+async def test_a_database_that_is_not_to_be_migrated_is_refused_with_what_to_do(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path / 'hermes.db'}"
+    store = open_store(url, clock=FakeClock(), migrate=False)
+
+    with pytest.raises(StoreError, match="hermes db migrate"):
+        await store.__aenter__()
+
+    assert not (tmp_path / "hermes.db").exists()
+    async with open_store(url, clock=FakeClock()):
+        pass
+    async with open_store(url, clock=FakeClock(), migrate=False) as ready:
+        assert (await ready.status()).version == 2

@@ -20,3 +20,6 @@ INSERT INTO blob (sha256, data) VALUES (?, ?) ON CONFLICT DO NOTHING;
 
 -- name: blob
 SELECT data FROM blob WHERE sha256 = ?;
+
+-- name: insert_blob_use
+INSERT INTO blob_use (task, sha256) VALUES (?, ?) ON CONFLICT DO NOTHING;

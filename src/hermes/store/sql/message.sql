@@ -8,6 +8,11 @@ SELECT task_id FROM accepted WHERE receiver = ? AND dedupe_key = ?;
 INSERT INTO accepted (message_id, body, receiver, dedupe_key, task_id)
 VALUES (:message_id, :body, :receiver, :dedupe_key, :task_id);
 
+-- name: note_accepted
+INSERT INTO accepted (message_id, body, receiver, dedupe_key, task_id)
+VALUES (:message_id, :body, :receiver, :dedupe_key, :task_id)
+ON CONFLICT DO NOTHING;
+
 -- name: insert_message
 INSERT INTO message (message_id, lane, receiver, task_id, state, priority, not_before, wire)
 VALUES (
@@ -27,6 +32,13 @@ UPDATE message SET state = 'ready' WHERE state = 'delayed' AND not_before <= ?;
 SELECT place, lane, attempts, crashes, wire FROM message
 WHERE state = 'ready'
     AND (:task_id IS NULL OR task_id = :task_id)
+    AND (:root_id IS NULL OR task_id IN (
+        WITH RECURSIVE tree (task_id) AS (
+            VALUES (:root_id)
+            UNION ALL SELECT t.task_id FROM task AS t JOIN tree ON t.parent_id = tree.task_id
+        )
+        SELECT task_id FROM tree
+    ))
     AND (:receivers IS NULL OR receiver IN (SELECT value FROM json_each(:receivers)))
 ORDER BY priority DESC, place LIMIT :limit;
 
@@ -43,7 +55,7 @@ UPDATE message SET state = 'leased', worker_id = ?, token = ? WHERE place = ?;
 
 -- name: leased_message
 -- The fence: a row only for the worker and the token that hold the message now.
-SELECT m.place, t.key, t.trace_id, t.status
+SELECT m.place, t.key, t.trace_id, t.status, t.agent, t.parent_id, t.parent_path, t.cancel_requested
 FROM message AS m
 LEFT JOIN task AS t ON t.task_id = m.task_id
 WHERE m.message_id = ? AND m.state = 'leased' AND m.worker_id = ? AND m.token = ?;
@@ -81,5 +93,31 @@ WHERE place = (SELECT min(place) FROM message WHERE lane = :lane AND state <> 'd
 
 -- name: messages
 SELECT state, attempts, crashes, worker_id, not_before, reason, wire FROM message
-WHERE ?1 IS NULL OR task_id = ?1
+WHERE (:task_id IS NULL OR task_id = :task_id) AND (:lane IS NULL OR lane = :lane)
 ORDER BY place;
+
+-- name: messages_of_task
+SELECT message_id, lane, state FROM message WHERE task_id = ? AND state <> 'dead' ORDER BY place;
+
+-- name: delete_dead_of_task
+DELETE FROM message WHERE task_id = ? AND state = 'dead';
+
+-- name: delete_free_message
+DELETE FROM message WHERE message_id = ? AND state IN ('delayed', 'held', 'ready')
+RETURNING lane;
+
+-- name: hurry_message
+UPDATE message SET
+    not_before = NULL, state = CASE state WHEN 'delayed' THEN 'held' ELSE state END
+WHERE message_id = ? AND state IN ('delayed', 'held');
+
+-- name: waiting_in_lane
+SELECT place, message_id, not_before FROM message
+WHERE lane = ? AND state IN ('delayed', 'held')
+ORDER BY place;
+
+-- name: move_message
+UPDATE message SET place = ?, state = 'held' WHERE place = ?;
+
+-- name: is_work_due
+SELECT EXISTS (SELECT 1 FROM message WHERE state = 'delayed' AND not_before <= ?);

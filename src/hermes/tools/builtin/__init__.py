@@ -9,5 +9,6 @@ def builtin_tools() -> tuple[Tool, ...]:
     """Every built-in tool, each in its group."""
     # Loaded on need, since making a tool loads pydantic.
     from .core import read_more
+    from .human import ask_human
 
-    return (read_more,)
+    return (read_more, ask_human)

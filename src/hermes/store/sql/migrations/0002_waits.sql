@@ -7,9 +7,32 @@ ALTER TABLE task ADD COLUMN parent_path TEXT;       -- the wait for children tha
 ALTER TABLE task ADD COLUMN root_id TEXT;
 ALTER TABLE task ADD COLUMN cancel_requested INTEGER NOT NULL DEFAULT 0;
 UPDATE task SET root_id = task_id;
-CREATE INDEX task_parent ON task (parent_id, parent_path) WHERE parent_id IS NOT NULL;
+UPDATE task SET
+    parent_id = made.parent_id,
+    parent_path = iif(made.parent_id IS NULL, NULL, made.parent_path),
+    root_id = coalesce(made.root_id, task.task_id)
+FROM (
+    SELECT
+        task,
+        CAST(data AS TEXT) ->> '$.parent_id' AS parent_id,
+        coalesce(CAST(data AS TEXT) ->> '$.parent_path', '') AS parent_path,
+        CAST(data AS TEXT) ->> '$.root_id' AS root_id
+    FROM event
+    WHERE seq = 1
+) AS made
+WHERE made.task = task.key AND (made.parent_id IS NOT NULL OR made.root_id IS NOT NULL);
+CREATE INDEX task_parent ON task (parent_id, parent_path, state) WHERE parent_id IS NOT NULL;
 CREATE INDEX task_root ON task (root_id);
-CREATE INDEX task_updated ON task (updated_at, key);
+-- These hold what lists are filtered by: a long walk for a rare match then reads an index alone.
+CREATE INDEX task_updated ON task (updated_at, key, state, agent, session_id, parent_id);
+DROP INDEX task_agent;
+CREATE INDEX task_agent ON task (agent, key, state);
+DROP INDEX task_session;
+CREATE INDEX task_session ON task (session_id, key, state, agent) WHERE session_id IS NOT NULL;
+CREATE INDEX task_unsettled ON task (session_id)
+    WHERE state IN ('pending', 'dispatched', 'processing', 'waiting') AND session_id IS NOT NULL;
+CREATE INDEX message_task ON message (task_id);
+CREATE INDEX accepted_task ON accepted (task_id);
 
 -- What tasks wait for, without a process and without a lease.
 CREATE TABLE wait (
@@ -72,3 +95,13 @@ CREATE TABLE blob_use (
     PRIMARY KEY (task, sha256)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX blob_use_blob ON blob_use (sha256);
+INSERT OR IGNORE INTO blob_use (task, sha256)
+SELECT e.task, unhex(r.value)
+FROM event AS e, json_each(CAST(e.refs AS TEXT)) AS r
+WHERE e.refs IS NOT NULL;
+INSERT OR IGNORE INTO blob_use (task, sha256)
+SELECT task, unhex(CAST(data AS TEXT) ->> '$.blob') FROM event
+WHERE type = 'tool.returned' AND CAST(data AS TEXT) ->> '$.blob' IS NOT NULL;
+INSERT OR IGNORE INTO blob_use (task, sha256)
+SELECT task, unhex(CAST(data AS TEXT) ->> '$.sha256') FROM event
+WHERE type = 'artifact.saved' AND CAST(data AS TEXT) ->> '$.sha256' IS NOT NULL;

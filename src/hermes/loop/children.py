@@ -1,0 +1,245 @@
+"""Handing work to child tasks, and making one result out of what they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hermes.core import ids
+from hermes.core.clock import Clock
+from hermes.core.events import (
+    Fault,
+    MessageSent,
+    Recorded,
+    TaskCreated,
+    TaskDispatched,
+    TaskSettled,
+    TaskSplit,
+)
+from hermes.core.message import Message
+from hermes.core.task import Task, TaskState
+from hermes.errors import ToolError
+from hermes.store import NewTask, TaskReader
+from hermes.tools import Child, Children, render
+
+from .journal import Journal
+from .suspend import Held
+
+_SHOWN_CHARS = 2000
+
+MAX_DEPTH = 5
+"""Generations below a root task."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What one part of the work came to, by the task that did it last."""
+
+    task: Task
+    output: object
+
+    @property
+    def is_met(self) -> bool:
+        return self.task.state is TaskState.SUCCEEDED
+
+    def as_json(self) -> dict[str, object]:
+        """As the call's result shows it."""
+        error = self.task.status.error
+        return {
+            "task_id": self.task.task_id,
+            "status": self.task.state.value,
+            "output": self.output,
+            "error": None if error is None else {"code": error.code, "message": error.message},
+        }
+
+
+async def split(
+    journal: Journal, reader: TaskReader, clock: Clock, path: str, name: str, wanted: Children
+) -> Held:
+    """The first round of a call's children.
+
+    Raises:
+        ToolError: The task is itself too deep in its tree.
+    """
+    parent = journal.task
+    if await _depth(reader, parent) >= MAX_DEPTH:
+        raise ToolError(
+            f"child tasks are made {MAX_DEPTH} generations deep at most, and this task is in the "
+            "last one",
+            code="too_deep",
+            hint="do the work in this task",
+        )
+    event = TaskSplit(
+        path=path,
+        round=1,
+        children=tuple(
+            _child_id(parent, path, 1, place) for place, _ in enumerate(wanted.tasks, 1)
+        ),
+        accept_ratio=wanted.accept_ratio,
+        max_rounds=wanted.max_rounds,
+    )
+    specs = [_spec(parent, child) for child in wanted.tasks]
+    return _round(journal, clock, event, specs, name=name)
+
+
+async def parts_of(reader: TaskReader, rounds: Sequence[TaskSplit]) -> list[Part]:
+    """What each part of the work came to, in the order of the first round."""
+    last = list(rounds[0].children)
+    for later in rounds[1:]:
+        for place, task_id in zip(later.unmet, later.children, strict=True):
+            last[place] = task_id
+    return [await _part(reader, task_id) for task_id in last]
+
+
+def may_go_on(rounds: Sequence[TaskSplit], parts: Sequence[Part]) -> bool:
+    """Whether the unmet parts are to be made again without asking a person."""
+    met = sum(part.is_met for part in parts)
+    first = rounds[0]
+    return met < first.accept_ratio * len(parts) and len(rounds) <= first.max_rounds
+
+
+def next_round(
+    journal: Journal,
+    clock: Clock,
+    rounds: Sequence[TaskSplit],
+    parts: Sequence[Part],
+    *,
+    name: str,
+) -> Held:
+    """The unmet parts once more, by new tasks."""
+    path, number = rounds[0].path, len(rounds) + 1
+    unmet = tuple(place for place, part in enumerate(parts) if not part.is_met)
+    event = replace(
+        rounds[0],
+        round=number,
+        children=tuple(_child_id(journal.task, path, number, place + 1) for place in unmet),
+        unmet=unmet,
+    )
+    return _round(journal, clock, event, [parts[place].task.spec for place in unmet], name=name)
+
+
+def ask_whether_enough(path: str, name: str, parts: Sequence[Part]) -> Held:
+    """A person says whether what was reached will do."""
+    met = sum(part.is_met for part in parts)
+    return Held(
+        path=path,
+        kind="partial",
+        name=name,
+        text=f"{met} of {len(parts)} parts of {name} succeeded: is that enough?",
+        data={"parts": [_shown(part) for part in parts]},
+    )
+
+
+def _shown(part: Part) -> dict[str, object]:
+    """A part for a person to judge; a long output by its beginning."""
+    output = render(part.output)
+    return {
+        **part.as_json(),
+        "goal": part.task.spec.goal,
+        "output": part.output if len(output) <= _SHOWN_CHARS else f"{output[:_SHOWN_CHARS]}…",
+    }
+
+
+def not_accepted(parts: Sequence[Part], words: str) -> Fault:
+    """What the model is told after a person's no."""
+    met = sum(part.is_met for part in parts)
+    unmet = "; ".join(
+        f"{part.task.spec.goal:.80}: {part.task.state}" for part in parts if not part.is_met
+    )
+    said = f": {words}" if words else ""
+    return Fault(
+        code="rejected",
+        message=f"{met} of {len(parts)} parts succeeded and a person does not accept that{said}. "
+        f"Unmet: {unmet}",
+        hint="do not simply ask for the same parts again",
+    )
+
+
+def _round(
+    journal: Journal, clock: Clock, event: TaskSplit, specs: Sequence[TaskCreated], *, name: str
+) -> Held:
+    key = f"{event.path}#{event.round}"
+    children = [
+        _new_task(journal, clock, task_id, replace(spec, parent_path=key))
+        for task_id, spec in zip(event.children, specs, strict=True)
+    ]
+    again = f", round {event.round}" if event.round > 1 else ""
+    return Held(
+        path=event.path,
+        kind="children",
+        name=name,
+        text=f"{name} waits for {len(children)} child task(s){again}",
+        key=key,
+        split=event,
+        children=children,
+    )
+
+
+def _spec(parent: Task, child: Child) -> TaskCreated:
+    spec = parent.spec
+    agent = child.agent or spec.agent
+    limits = (
+        spec.limits if child.max_steps is None else replace(spec.limits, max_steps=child.max_steps)
+    )
+    # Another agent's files are not this one's; the settings of the run are the same for both.
+    other = {name: spec.launch[name] for name in ("by", "settings") if name in spec.launch}
+    return TaskCreated(
+        agent=agent,
+        goal=child.goal,
+        parent_id=parent.task_id,
+        root_id=parent.root_id,
+        limits=limits,
+        priority=spec.priority,
+        labels=spec.labels,
+        tenant=spec.tenant,
+        code_version=spec.code_version if agent == spec.agent else "",
+        variables=child.variables,
+        launch=spec.launch if agent == spec.agent else other,
+    )
+
+
+def _new_task(journal: Journal, clock: Clock, task_id: str, spec: TaskCreated) -> NewTask:
+    trace_id = journal.task.trace_id
+    message = Message(
+        message_id=task_id.replace("task_", "msg_", 1),
+        sender=journal.task.spec.agent,
+        receiver=spec.agent,
+        message_type="task.dispatch",
+        task_id=task_id,
+        trace_id=trace_id,
+        created_at=clock.now(),
+        causation_id=journal.lease.message.message_id,
+        order_key=task_id,
+        priority=spec.priority,
+    )
+    events = [
+        spec,
+        MessageSent(message=message.to_wire()),
+        TaskDispatched(receiver=spec.agent, message_id=message.message_id),
+    ]
+    records = journal.new_records(events, task_id=task_id, trace_id=trace_id)
+    return NewTask(records=records, message=message)
+
+
+def _child_id(parent: Task, path: str, number: int, place: int) -> str:
+    return ids.child_task_id(parent.task_id, f"{path}#{number}.{place}")
+
+
+async def _depth(reader: TaskReader, task: Task) -> int:
+    depth = 0
+    while task.spec.parent_id is not None and depth < MAX_DEPTH:
+        task = await reader.task(task.spec.parent_id)
+        depth += 1
+    return depth
+
+
+async def _part(reader: TaskReader, task_id: str) -> Part:
+    task = await reader.task(task_id)
+    # The end stands at the end, but for notes that messages were handled.
+    tail = max(0, task.status.seq - 3)
+    end = _end(await reader.events(task_id, after=tail)) or _end(await reader.events(task_id))
+    return Part(task=task, output=end.output if end else None)
+
+
+def _end(records: Sequence[Recorded]) -> TaskSettled | None:
+    return next((r.event for r in reversed(records) if isinstance(r.event, TaskSettled)), None)

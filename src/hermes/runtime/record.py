@@ -1,0 +1,166 @@
+"""A task's stream, sorted by what a replay asks it for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hermes.core.budget import Limits
+from hermes.core.events import (
+    BudgetExceeded,
+    ModelFailed,
+    ModelReplied,
+    ModelRequested,
+    Recorded,
+    TaskEvent,
+    TaskSettled,
+    TaskStarted,
+    ToolFailed,
+    ToolReconciled,
+    ToolReturned,
+    ToolStarted,
+    VariableSet,
+)
+from hermes.core.task import Task, fold
+from hermes.errors import InputError
+
+from .decisions import OWN_REFUSALS, Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The record as a replay reads it.
+
+    Attributes:
+        task: As it stands at the record's end.
+        head: The events before the work began; of a fork also those that it has from the other.
+        earlier: The session's tasks that the model was shown.
+        replies: Outcomes of the model calls, in order.
+        results: Outcomes of the tool calls, by path.
+        written: Variables that a call set, by its path.
+        given: Variables that no call set, each with the number of model calls before it.
+        limits: Only the bound that was reached.
+        is_whole: It goes to an end that the program decided, not to one by time or by a person.
+    """
+
+    task: Task
+    head: Sequence[Recorded]
+    earlier: tuple[str, ...]
+    replies: Sequence[ModelReplied | ModelFailed]
+    results: Mapping[str, ToolReturned | ToolFailed | ToolReconciled]
+    begun: frozenset[str]
+    written: Mapping[str, Mapping[str, object]]
+    given: Sequence[tuple[int, VariableSet]]
+    limits: Limits
+    is_whole: bool
+
+    @classmethod
+    def of(cls, records: Sequence[Recorded]) -> Record:
+        """Sort a whole stream.
+
+        Raises:
+            InputError: The task was never begun.
+        """
+        task = fold(records)
+        start = next((n for n, record in enumerate(records) if record.token > 0), None)
+        if task is None or start is None:
+            raise InputError("the task was never begun, so there is nothing to replay")
+        events = [record.event for record in records[start:]]
+        reached = next((item for item in events if isinstance(item, BudgetExceeded)), None)
+        late = reached is not None and reached.limit == "max_seconds"
+        settled = next((item for item in events if isinstance(item, TaskSettled)), None)
+        is_whole = settled is not None and settled.outcome != "cancelled" and not late
+        first = next((item for item in events if isinstance(item, TaskStarted)), None)
+        return cls(
+            task=task,
+            head=records[:start],
+            earlier=first.earlier if first else (),
+            replies=_replies(events, is_whole=is_whole),
+            results=_results(events),
+            begun=frozenset(item.path for item in events if isinstance(item, ToolStarted)),
+            written=_written(events),
+            given=_given(events),
+            limits=_only(reached) if is_whole else _only(None),
+            is_whole=is_whole,
+        )
+
+    def comparable(
+        self, then: Sequence[Decision], now: Sequence[Decision]
+    ) -> tuple[list[Decision], list[Decision]]:
+        """Both without what did not depend on the program.
+
+        That is a call that a person, or another call of the same deed, refused or answered; and in
+        a record without an end, that end itself and the last turn's calls that one side lacks.
+        """
+        outside = {
+            path for path in self.results if path not in self.begun and self._is_outside(path)
+        }
+        if not self.is_whole:
+            then = [item for item in then if item.what not in ("end", "bound")]
+            outside |= _calls(then) ^ _calls(now) if self._ends_alike(then, now) else set()
+        return (
+            [item for item in then if item.path not in outside],
+            [item for item in now if item.path not in outside],
+        )
+
+    def _is_outside(self, path: str) -> bool:
+        result = self.results[path]
+        return not isinstance(result, ToolFailed) or result.error.code not in OWN_REFUSALS
+
+    def _ends_alike(self, then: Sequence[Decision], now: Sequence[Decision]) -> bool:
+        """Whether both got as far as the same last model call."""
+        return _last_ask(then) == _last_ask(now)
+
+
+def _calls(found: Sequence[Decision]) -> set[str]:
+    return {item.path for item in found if item.what in ("call", "refusal")}
+
+
+def _last_ask(found: Sequence[Decision]) -> str:
+    return next((item.path for item in reversed(found) if item.what == "request"), "")
+
+
+def _replies(events: Sequence[TaskEvent], *, is_whole: bool) -> list[ModelReplied | ModelFailed]:
+    """The model calls' outcomes; a failure only if the task ended by it."""
+    found = [item for item in events if isinstance(item, ModelReplied | ModelFailed)]
+    return [
+        item
+        for place, item in enumerate(found, 1)
+        if isinstance(item, ModelReplied) or (is_whole and place == len(found))
+    ]
+
+
+def _results(
+    events: Sequence[TaskEvent],
+) -> dict[str, ToolReturned | ToolFailed | ToolReconciled]:
+    return {
+        item.path: item
+        for item in events
+        if isinstance(item, ToolReturned | ToolFailed)
+        or (isinstance(item, ToolReconciled) and item.decision == "done")
+    }
+
+
+def _written(events: Sequence[TaskEvent]) -> dict[str, dict[str, object]]:
+    written: dict[str, dict[str, object]] = {}
+    for item in events:
+        if isinstance(item, VariableSet) and item.path:
+            written.setdefault(item.path, {})[item.name] = item.value
+    return written
+
+
+def _given(events: Sequence[TaskEvent]) -> list[tuple[int, VariableSet]]:
+    asked, given = 0, list[tuple[int, VariableSet]]()
+    for item in events:
+        asked += isinstance(item, ModelRequested)
+        if isinstance(item, VariableSet) and not item.path:
+            given.append((asked, item))
+    return given
+
+
+def _only(reached: BudgetExceeded | None) -> Limits:
+    """The bound that was reached and no other: others may have been raised on the way."""
+    if reached is None:
+        return Limits(max_steps=None)
+    allowed = float(reached.allowed) if reached.limit == "max_seconds" else int(reached.allowed)
+    return replace(Limits(max_steps=None), **{reached.limit: allowed})

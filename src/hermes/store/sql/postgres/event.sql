@@ -1,0 +1,74 @@
+-- name: insert_events
+-- The first ones of a task that is being created.
+INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
+SELECT
+    (SELECT key FROM task WHERE task_id = %(task_id)s), 0,
+    e.seq, e.event_id, e.type, e.version, e.at, e.data, e.refs
+FROM unnest(
+    %(seqs)s::bigint[], %(event_ids)s::bytea[], %(types)s::text[], %(versions)s::integer[],
+    %(ats)s::bigint[], %(datas)s::bytea[], %(refs)s::bytea[]
+) AS e (seq, event_id, type, version, at, data, refs);
+
+-- name: append_events
+WITH appended AS (
+    INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
+    SELECT
+        %(key)s::bigint, %(token)s::bigint,
+        e.seq, e.event_id, e.type, e.version, e.at, e.data, e.refs
+    FROM unnest(
+        %(seqs)s::bigint[], %(event_ids)s::bytea[], %(types)s::text[], %(versions)s::integer[],
+        %(ats)s::bigint[], %(datas)s::bytea[], %(refs)s::bytea[]
+    ) AS e (seq, event_id, type, version, at, data, refs)
+)
+UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
+WHERE key = %(key)s;
+
+-- name: append_event
+-- As `append_events`: most appends are of one, and seven lists cost more than the rest of it.
+WITH appended AS (
+    INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
+    VALUES (
+        %(key)s, %(token)s, %(seqs)s, %(event_ids)s, %(types)s, %(versions)s, %(ats)s, %(datas)s,
+        %(refs)s
+    )
+)
+UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
+WHERE key = %(key)s;
+
+-- name: event_ids_from
+SELECT e.event_id FROM event AS e
+JOIN task AS t ON t.key = e.task
+WHERE t.task_id = %s AND e.seq >= %s
+ORDER BY e.seq LIMIT %s;
+
+-- name: events_with_token
+SELECT count(*) FROM event WHERE event_id = ANY(%s) AND token = %s;
+
+-- name: events_after
+SELECT t.trace_id, e.position, e.token, e.seq, e.event_id, e.type, e.version, e.at, e.data, e.refs
+FROM task AS t
+JOIN event AS e ON e.task = t.key
+WHERE t.task_id = %s AND e.seq > %s
+ORDER BY e.seq;
+
+-- name: insert_blobs
+-- In the order of their hashes, so that two writers of the same ones do not wait for each other.
+INSERT INTO blob (sha256, data)
+SELECT b.sha256, b.data FROM unnest(%s::bytea[], %s::bytea[]) AS b (sha256, data)
+ORDER BY b.sha256
+ON CONFLICT DO NOTHING;
+
+-- name: insert_blob_uses
+INSERT INTO blob_use (task, sha256)
+SELECT (SELECT key FROM task WHERE task_id = %s), unnest(%s::bytea[])
+ON CONFLICT DO NOTHING;
+
+-- name: keep_blobs
+-- Nobody removes blobs before this transaction has ended.
+SELECT pg_advisory_xact_lock_shared(hashtextextended('hermes.blob', 0));
+
+-- name: lock_blobs
+SELECT pg_advisory_xact_lock(hashtextextended('hermes.blob', 0));
+
+-- name: blobs
+SELECT sha256, data FROM blob WHERE sha256 = ANY(%s);

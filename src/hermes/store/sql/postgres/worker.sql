@@ -1,0 +1,31 @@
+-- name: register_worker
+INSERT INTO worker (worker_id, host, pid, lock_path, renewed_at)
+VALUES (
+    %(worker_id)s, %(host)s, %(pid)s, %(lock_path)s,
+    coalesce(
+        %(renewed_at)s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+    )
+)
+ON CONFLICT (worker_id) DO UPDATE SET
+    host = excluded.host, pid = excluded.pid, lock_path = excluded.lock_path,
+    renewed_at = excluded.renewed_at;
+
+-- name: renew_worker
+UPDATE worker SET renewed_at = coalesce(
+    %s::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+)
+WHERE worker_id = %s
+RETURNING 1;
+
+-- name: keep_worker
+-- It is not retired before this transaction has ended.
+SELECT 1 FROM worker WHERE worker_id = %s FOR KEY SHARE;
+
+-- name: delete_worker
+DELETE FROM worker WHERE worker_id = %s;
+
+-- name: workers
+SELECT worker_id, host, pid, lock_path, renewed_at,
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+FROM worker
+ORDER BY worker_id;

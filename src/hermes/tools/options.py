@@ -1,0 +1,167 @@
+"""What stands in the parentheses of `@tool(...)`, checked when the tool is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from string import Formatter
+from types import FrameType
+from typing import Self, get_args
+
+from hermes.core.effects import EFFECTS, Effect
+from hermes.core.json import as_object, digest, dumps
+from hermes.core.problems import did_you_mean
+from hermes.errors import ToolDefinitionError
+
+from .base import BusinessKey, KeyScope, Reconcile, RunIn
+
+_OFFERED = tuple(effect for effect in EFFECTS if effect != "internal")  # that is Hermes' own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a decorator stands, and the local names that annotations may use there."""
+
+    origin: str = ""
+    names: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @classmethod
+    def of_caller(cls, frame: FrameType | None) -> Self:
+        """The place that a frame was called from."""
+        caller = frame.f_back if frame else None
+        if caller is None:
+            return cls()
+        origin = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        return cls(origin=origin, names=dict(caller.f_locals))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """As in `tool`; `effect` is None where it follows from `reconcile`."""
+
+    name: str | None
+    description: str | None
+    effect: Effect | None
+    group: str
+    timeout_s: float | None
+    reconcile: Reconcile | None
+    key: BusinessKey | str | None
+    key_scope: KeyScope
+    requires_approval: bool
+    run_in: RunIn
+    place: Place
+
+    def settled_effect(self, tool: str) -> Effect:
+        """The effect class, given or implied.
+
+        Raises:
+            ToolDefinitionError: It is unknown, or does not go with `reconcile`.
+        """
+        effect = self.effect or ("unsafe" if self.reconcile is None else "reconcile")
+        if effect not in _OFFERED:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: effect {effect!r} is none of {', '.join(_OFFERED)}"
+            )
+        if effect == "reconcile" and self.reconcile is None:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: effect 'reconcile' needs reconcile=, a function that finds out "
+                "whether a call took place",
+                hint="give reconcile=, or choose the effect 'unsafe'",
+            )
+        if effect != "reconcile" and self.reconcile is not None:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: reconcile= is for the effect 'reconcile', not {effect!r}",
+                hint="leave effect= out",
+            )
+        return effect
+
+    def check(self, tool: str) -> None:
+        """Refuse values that no tool can have.
+
+        Raises:
+            ToolDefinitionError: The message names the option.
+        """
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: timeout_s must be more than 0, got {self.timeout_s!r}",
+                hint="None is no limit",
+            )
+        for label, value, known in (
+            ("key_scope", self.key_scope, get_args(KeyScope)),
+            ("run_in", self.run_in, get_args(RunIn)),
+        ):
+            if value not in known:
+                raise ToolDefinitionError(
+                    f"tool {tool!r}: {label} {value!r} is none of {', '.join(known)}"
+                )
+        if self.reconcile is not None:
+            _check_takes(self.reconcile, 2, tool=tool, what="reconcile", args="(key, arguments)")
+
+    def business_key(self, tool: str, parameters: Mapping[str, object]) -> BusinessKey | None:
+        """The key as a function; a template is checked against the tool's parameters.
+
+        Raises:
+            ToolDefinitionError: The template is no template, or names an unknown parameter.
+        """
+        if self.key is None:
+            return None
+        if not isinstance(self.key, str):
+            _check_takes(self.key, 1, tool=tool, what="key", args="(arguments)")
+            return self.key
+        return _by_template(self.key, parameters, tool=tool)
+
+    def fingerprint(self, tool: str, parameters: Mapping[str, object], effect: Effect) -> str:
+        """Digest of what a resumed run has to find again."""
+        more: list[object] = []
+        if self.key is not None:
+            more += [self.key if isinstance(self.key, str) else True, self.key_scope]
+        if self.requires_approval:
+            more.append("approval")
+        return digest([tool, parameters, effect, *more])
+
+
+def _check_takes(
+    function: Callable[..., object], count: int, *, tool: str, what: str, args: str
+) -> None:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except (TypeError, ValueError) as exc:
+        raise ToolDefinitionError(
+            f"tool {tool!r}: {what}= must be a function that takes {args}: {exc}"
+        ) from exc
+
+
+def _by_template(template: str, parameters: Mapping[str, object], *, tool: str) -> BusinessKey:
+    try:
+        parts = [(text, name, spec, how) for text, name, spec, how in Formatter().parse(template)]
+    except ValueError as exc:
+        raise ToolDefinitionError(f"tool {tool!r}: key={template!r} is no template: {exc}") from exc
+    if not template.strip():
+        raise ToolDefinitionError(f"tool {tool!r}: key= is empty")
+    known = (as_object(parameters.get("properties")) or {}).keys()
+    for _, name, spec, how in parts:
+        if name is None:
+            continue
+        if name not in known:
+            there = f"its parameters: {', '.join(sorted(known)) or 'none'}"
+            raise ToolDefinitionError(
+                f"tool {tool!r}: key={template!r} names {name!r}, which is no parameter",
+                hint=did_you_mean(name, known) or there,
+            )
+        if spec or how:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: key={template!r} may only hold plain names, as {{{name}}}",
+                hint="give a function for anything more",
+            )
+
+    def key(arguments: Mapping[str, object]) -> str:
+        found: list[str] = []
+        for text, name, _, _ in parts:
+            found.append(text)
+            if name is not None:
+                value = arguments.get(name)
+                found.append(value if isinstance(value, str) else dumps(value))
+        return "".join(found)
+
+    return key
