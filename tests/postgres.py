@@ -184,6 +184,7 @@ class Line:
     Attributes:
         url: The database as reached over this line.
         cuts: How often it was cut.
+        is_mute: Answers get lost, while the line stays up.
     """
 
     def __init__(self, target: str) -> None:
@@ -193,7 +194,7 @@ class Line:
         self._cut: Cut | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._calls: set[asyncio.Task[None]] = set()
-        self.url, self.cuts = "", 0
+        self.url, self.cuts, self.is_mute = "", 0, False
 
     def cut(self, when: Cut) -> None:
         """Cut once: when the server says that it has begun a transaction, or has committed it."""
@@ -235,5 +236,6 @@ class Line:
             if is_answer and self._cut and _SIGNS[self._cut] in data:
                 self._cut, self.cuts = None, self.cuts + 1
                 return
-            writer.write(data)
-            await writer.drain()
+            if not (is_answer and self.is_mute):
+                writer.write(data)
+                await writer.drain()

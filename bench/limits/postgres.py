@@ -53,9 +53,17 @@ def raw_postgres_commits(url: str, count: int) -> float:
 
 @asynccontextmanager
 async def own_database(server: str) -> AsyncGenerator[str]:
-    """An empty database on the server, dropped afterwards; yields its URL."""
+    """An empty database on the server, dropped afterwards; yields its URL.
+
+    Raises:
+        ConnectionError: No server answers there.
+    """
     name = f"hermes_bench_{uuid4().hex[:8]}"
-    async with await psycopg.AsyncConnection.connect(server, autocommit=True) as admin:
+    try:
+        connection = await psycopg.AsyncConnection.connect(server, autocommit=True)
+    except psycopg.OperationalError as exc:
+        raise ConnectionError(str(exc).strip()) from exc
+    async with connection as admin:
         await admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         try:
             yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))

@@ -68,6 +68,7 @@ class Tally:
     decisions: dict[str, int] = field(default_factory=dict[str, int])
     fenced: int = 0
     declared_dead: int = 0
+    gave_up: int = 0
     seconds: float = 0.0
 
 
@@ -94,6 +95,7 @@ class Chaos:
                 with anyio.move_on_after(self.plan.longest_s):
                     async with anyio.create_task_group() as group:
                         group.start_soon(self._answer, app)
+                        group.start_soon(self._supervise)
                         async with anyio.create_task_group() as both:
                             both.start_soon(self._submit, app)
                             both.start_soon(self._strike)
@@ -192,9 +194,9 @@ class Chaos:
         match blow:
             case "kill":
                 victim = await self._victim()
+                self._workers.remove(victim)
                 victim.kill()
                 victim.wait()
-                self._workers.remove(victim)
                 self._start_worker()
             case "freeze":
                 freezing.start_soon(self._freeze, (await self._victim()).pid)
@@ -245,6 +247,16 @@ class Chaos:
             )
         self._workers.append(worker)
         self._begun.append(worker.pid)
+
+    async def _supervise(self) -> None:
+        """Start a worker again that ended by itself, as one does that finds no database."""
+        while True:
+            await anyio.sleep(0.5)
+            for worker in list(self._workers):
+                if worker.poll() is not None:
+                    self._workers.remove(worker)
+                    self.tally.gave_up += 1
+                    self._start_worker()
 
     def _log_of(self, number: int) -> Path:
         return self.plan.folder / f"worker{number}.log"

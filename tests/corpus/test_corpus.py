@@ -60,7 +60,8 @@ async def test_a_stored_journal_is_gone_on_with_to_its_end(file: Path, tmp_path:
         assert not await app.store.messages()
     if file.stem in ("plain", "faults", "large", "session"):
         assert not called, "a settled task did something"
-    assert "pay" not in called or file.stem == "children", "a call in doubt was made again"
+    if file.stem.startswith("doubt"):
+        assert "pay" not in called, "a call in doubt was made again"
 
 
 async def to_the_end(app: Hermes, task_id: str, called: list[str]) -> AgentResponse:

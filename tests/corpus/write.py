@@ -22,6 +22,7 @@ import anyio
 from apsw.shell import Shell
 
 from hermes import Hermes
+from hermes.runtime.fork import Changes
 from hermes.store.driver import connect
 from tests.corpus.agents import agent
 
@@ -35,6 +36,7 @@ class Journal:
         session_id: Of all of them.
         killed_by: The process dies when this tool is called for the `nth` time.
         looks_again: A second process goes on after the death, as far as it comes without a person.
+        fork_at: Step at which the last task is forked; the new one is left to be resumed.
     """
 
     goals: tuple[str, ...]
@@ -42,6 +44,7 @@ class Journal:
     killed_by: str = ""
     nth: int = 1
     looks_again: bool = False
+    fork_at: str = ""
 
 
 JOURNALS = {
@@ -59,6 +62,7 @@ JOURNALS = {
     "time": Journal(goals=("time",)),
     "event": Journal(goals=("event",)),
     "children": Journal(goals=("children",)),
+    "fork": Journal(goals=("plain",), fork_at="/turn2"),
     "child_broken_off": Journal(goals=("children",), killed_by="pay"),
 }
 
@@ -92,9 +96,12 @@ def _work(journal: Journal, path: Path, *, killed_by: str) -> None:
     async def run() -> None:
         async with Hermes(f"sqlite:///{path}") as app:
             for goal in journal.goals:
-                await app.run(
+                response = await app.run(
                     agent(on_call), goal, session_id=journal.session_id, dedupe_key=goal
                 )
+                if journal.fork_at:
+                    at, task_id = journal.fork_at, response.task_id
+                    await app.fork(task_id, agent(on_call), at=at, changes=Changes())
 
     anyio.run(run)
 

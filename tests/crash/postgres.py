@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Self
 
 import psycopg
+from psycopg.sql import SQL, Identifier
 
 from hermes.testing.scenario import Place
 
 ADMIN = os.environ.get("HERMES_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 
 _TABLES = """
-SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+SELECT schemaname, tablename FROM pg_tables
 WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND tablename <> 'hermes_schema'
 """
 
@@ -58,8 +59,8 @@ class PostgresGround:
     def fresh(self) -> Place:
         """The database, empty but for its schema, and a folder."""
         with psycopg.connect(self._url) as connection:
-            for (name,) in connection.execute(_TABLES).fetchall():
-                connection.execute(f"DELETE FROM {name}".encode())
+            for names in connection.execute(_TABLES).fetchall():
+                connection.execute(SQL("DELETE FROM {}").format(Identifier(*names)))
         self._count += 1
         work = self._folder / f"run{self._count}" / "work"
         work.mkdir(parents=True)

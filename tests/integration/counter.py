@@ -2,7 +2,8 @@
 
     python counter.py URL LEASE TIMES
 
-LEASE is the worker's id, the token and the message as JSON: all share the one lease.
+LEASE is the worker's id, the token and the message as JSON: all share the one lease. It says
+`ready`, begins when it reads a line, and says at last how often another one was faster.
 """
 
 import random
@@ -43,9 +44,11 @@ async def count(store: Store, lease: Lease, times: int) -> int:
     """Add one, so many times; returns how often another one was faster."""
     task_id, seen, value, conflicts = lease.message.task_id, 0, 0, 0
     trace_id = (await store.task(task_id)).trace_id
+    is_stale = True
     while times:
-        new = await store.events(task_id, after=seen)
-        seen, value = seen + len(new), [value, *counter(new)][-1]
+        if is_stale:
+            new = await store.events(task_id, after=seen)
+            seen, value = seen + len(new), [value, *counter(new)][-1]
         record = Recorded(
             event_id=uuid.uuid4().hex,
             task_id=task_id,
@@ -56,15 +59,18 @@ async def count(store: Store, lease: Lease, times: int) -> int:
         )
         try:
             await store.append(lease, [record])
-            times -= 1
+            seen, value, times, is_stale = seen + 1, value + 1, times - 1, False
         except ConcurrencyError:
-            conflicts += 1
+            conflicts, is_stale = conflicts + 1, True
             await anyio.sleep(random.random() * _PAUSE_S)
     return conflicts
 
 
 async def main(url: str, lease: str, times: int) -> None:
     async with open_store(url, clock=SystemClock(), synchronous="NORMAL") as store:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
         sys.stdout.write(str(await count(store, load(lease), times)))
 
 

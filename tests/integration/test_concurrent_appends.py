@@ -34,10 +34,23 @@ async def test_a_counter_kept_by_several_processes_is_exact(place: tuple[str, in
         lease = await start(store)
         command = [sys.executable, counter.__file__, url, counter.dump(lease), str(TIMES)]
         started = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             for _ in range(processes)
         ]
-        told = [process.communicate(timeout=90) for process in started]
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        told = [process.communicate(timeout=150) for process in started]
         assert [process.returncode for process in started] == [0] * processes, told
 
         events = await store.events("task_1")

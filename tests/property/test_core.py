@@ -51,6 +51,7 @@ PLAIN: dict[object, st.SearchStrategy[object]] = {
     object: JSON,
     types.NoneType: st.none(),
     Limits: LIMITS,
+    datetime: st.datetimes(timezones=st.just(UTC)),
 }
 
 

@@ -226,7 +226,7 @@ class Tasks(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from(WORKERS))
     def claim(self, worker: str) -> None:
-        got = self.attempt(self.store.claim(worker, limit=MAX_TASKS))
+        got = self.attempt(self.store.claim(worker, limit=100))
 
         if worker not in self.workers:
             assert got is NotFoundError
@@ -262,8 +262,11 @@ class Tasks(RuleBasedStateMachine):
     @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def go_on(self, data: st.DataObject) -> None:
-        """Begin or resume, taking the answers in that have come."""
-        self.begin_or_resume(self.drawn(data))
+        """Begin or resume, taking the answers in that have come; and note an outcome."""
+        lease = self.drawn(data)
+        self.begin_or_resume(lease)
+        if self.tasks[lease.message.task_id].state == "processing":
+            self.append(lease)
 
     def begin_or_resume(self, lease: Lease) -> None:
         task_id, work = lease.message.task_id, self.held(lease)
@@ -286,10 +289,7 @@ class Tasks(RuleBasedStateMachine):
             for wait_id in ended:
                 self.take_in(work, wait_id)
 
-    @precondition(lambda self: self.leases)
-    @rule(data=st.data())
-    def append(self, data: st.DataObject) -> None:
-        lease = self.drawn(data)
+    def append(self, lease: Lease) -> None:
         task_id, work = lease.message.task_id, self.held(lease)
         self.calls += 1
         outcome = progress(task_id, self.tasks[task_id].seq + 1, salt=str(self.calls))
@@ -299,6 +299,17 @@ class Tasks(RuleBasedStateMachine):
         if work is not None:
             work.seq += 1
             assert self.attempt(self.store.append(lease, [outcome])) is None, "a repeat is none"
+
+    @precondition(lambda self: self.leases)
+    @rule(
+        data=st.data(),
+        kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2),
+        pause_s=st.sampled_from(PAUSES_S),
+        name=st.sampled_from(SIGNALS),
+    )
+    def wait_more(self, data: st.DataObject, kinds: list[str], pause_s: int, name: str) -> None:
+        """Twice as often: this is what it is about."""
+        self.wait(data=data, kinds=kinds, pause_s=pause_s, name=name)
 
     @precondition(lambda self: self.leases)
     @rule(
@@ -365,7 +376,11 @@ class Tasks(RuleBasedStateMachine):
         self.check_fence(work, got)
         if work is not None:
             entry = work.entries[lease.message.message_id]
-            entry.attempts, entry.due, entry.is_dead = entry.attempts + 1, retry_at, retry_at is None
+            entry.attempts, entry.due, entry.is_dead = (
+                entry.attempts + 1,
+                retry_at,
+                retry_at is None,
+            )
             work.holder = None
 
     @precondition(lambda self: self.leases)
@@ -381,7 +396,8 @@ class Tasks(RuleBasedStateMachine):
     @precondition(lambda self: self.reviews)
     @rule(data=st.data(), answer=st.sampled_from(["blue", None, 3]))
     def decide(self, data: st.DataObject, answer: object) -> None:
-        review_id = data.draw(st.sampled_from(sorted(self.reviews)))
+        still_open = [key for key, (_, said) in self.reviews.items() if said is None]
+        review_id = data.draw(st.sampled_from(sorted(still_open or self.reviews)))
         owner, decision = self.reviews[review_id]
         got = self.attempt(self.store.decide(review_id, "answer", answer=answer, by="ann"))
 

@@ -152,6 +152,8 @@ class Waits(RuleBasedStateMachine):
         task = self.tasks[data.draw(st.sampled_from(sorted(self.leases)))]
         lease = self.leases.pop(task.task_id)
         over = [key for key, one in task.waits.items() if self.is_over(one)]
+        if split:
+            kinds = [*kinds, "children"]
         begun = [self.new_wait(data, task, kind) for kind in kinds]
         asked = [
             review(int(one.key.rpartition("_")[2]), task_id=task.task_id)

@@ -51,7 +51,9 @@ def crashtest(order: Order, *, json: bool) -> exits.Exit:
     agent = _FoundAgent.of(order)
     settings = load_settings(flags={"sqlite_synchronous": "NORMAL"}).settings
     with tempfile.TemporaryDirectory(prefix="hermes-crashtest-") as folder:
-        ground = ScratchGround(Path.cwd(), Path(folder), effects=[p.absolute() for p in order.effects])
+        ground = ScratchGround(
+            Path.cwd(), Path(folder), effects=[p.absolute() for p in order.effects]
+        )
         scenario = Scenario(
             name="crashtest",
             goal=agent.goal,
@@ -162,8 +164,12 @@ def _print(
     lines = output.table([header, *map(_row, outcomes)])
     lines += [f"{item}: {fault}" for item in outcomes for fault in item.broken]
     others = sorted({name for item in outcomes for name in item.history.other_results})
-    lines += [f"note: a repeat of {name} gave another result than its first call" for name in others]
-    lines += [f"note: {name} differs without a crash too; its lines were counted" for name in unsteady]
+    lines += [
+        f"note: a repeat of {name} gave another result than its first call" for name in others
+    ]
+    lines += [
+        f"note: {name} differs without a crash too; its lines were counted" for name in unsteady
+    ]
     told = "every promise was kept" if not broken else f"promises were broken in {broken}"
     lines.append(f"{output.count(len(outcomes) - 1, 'crash')[:-1]}es: {told}")
     output.print_text("\n".join(lines))

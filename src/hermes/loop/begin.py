@@ -8,6 +8,7 @@ from hermes.core import json
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
 from hermes.core.events import Fault, ToolReturned, ToolStarted
+from hermes.core.failpoints import hit
 from hermes.errors import DriftError
 from hermes.store import TaskReader
 from hermes.tools import NOT_DONE, NotDoneType, ToolResult, failed_result, reconcile
@@ -161,6 +162,7 @@ class Beginnings:
         self._setup.tenure.check_lease()
         bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
         try:
+            hit("loop.reconcile.before")
             return await reconcile(
                 item.prepared,
                 context_of(self._setup, self._journal, item.path, bench),
@@ -168,6 +170,7 @@ class Beginnings:
                 limit_chars=self._setup.result_limit_chars,
             )
         finally:
+            hit("loop.reconcile.after")
             bench.close()
 
     def _found(self, item: Ready, result: ToolResult) -> Held | None:

@@ -197,11 +197,10 @@ class Journal:
     async def _commit(self) -> None:
         async with self._lock:
             batch = self._take()
-            if batch.records or batch.also:
+            also = batch.also
+            if batch.records or also:
                 hit("loop.commit.before")
-                await self._store.append(
-                    self._lease, batch.records, blobs=batch.blobs, also=batch.also
-                )
+                await self._store.append(self._lease, batch.records, blobs=batch.blobs, also=also)
                 hit("loop.commit.after")
                 self._tell(batch.records)
 

@@ -80,7 +80,7 @@ class TaskQuery:
         parent_id: Only children of this task.
         limit: At most so many, from 1 to `MAX_TASKS`.
         order_by: The newest first, or the last changed first.
-        before: Id of a task; only tasks that come after it in this order.
+        before: Id of a task; only tasks that come after it in this order, where it stands now.
     """
 
     states: Sequence[TaskState] = ()
@@ -463,7 +463,10 @@ class TaskReader(Protocol):
         ...
 
     async def work_hint(self, timeout_s: float) -> None:
-        """Wait until there may be something to claim; a hint only, and at most `timeout_s`."""
+        """Wait until there may be something to claim; a hint only, and at most `timeout_s`.
+
+        What came since the last claim of this store object is not missed: it returns at once.
+        """
         ...
 
 
@@ -523,9 +526,11 @@ class Maintenance(Protocol):
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
         """Remove whole trees of settled tasks whose last event is older than `before`.
 
-        A tree goes only if no task of it is unsettled, no message of it is left, no review of it
-        is open and no unsettled task of its session needs it. Then blobs that nothing refers to
-        go, and the space is given back to the disk.
+        A tree goes only if no task of it is unsettled, no message of it is left but dead ones, no
+        review of it is open and no unsettled task of its session needs it. With it go its business
+        keys, those for all tasks too: prune later than a deed could be asked for again. Signals
+        older than `before` go, then blobs that nothing refers to, and the space is given back to
+        the disk. All in short transactions; a prune that is broken off is gone on with by the next.
         """
         ...
 

@@ -42,7 +42,7 @@ from hermes.store.postgres_hints import Hints
 from hermes.store.postgres_migrate import check, migrate, schema_version
 from hermes.store.postgres_pool import Pool
 from hermes.store.postgres_transaction import Transaction, Transactor
-from hermes.store.postgres_transactions import Change
+from hermes.store.postgres_writes import Change
 from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, worker_row
 from hermes.store.rules import new_task
 
@@ -50,6 +50,7 @@ R = TypeVar("R")
 
 POOL_SIZE = 8
 WAIT_S = 10.0
+ANSWER_S = 60.0
 
 
 class PostgresStore:
@@ -67,6 +68,7 @@ class PostgresStore:
         migrate: Bring an older schema up to date; else that is a `StoreError`.
         pool_size: At most so many connections; two more carry hints of new work.
         wait_s: How long to wait for a free connection, for a lock, or for a server that is away.
+        answer_s: How long one transaction may take before the server counts as dead.
     """
 
     def __init__(
@@ -77,11 +79,12 @@ class PostgresStore:
         migrate: bool = True,
         pool_size: int = POOL_SIZE,
         wait_s: float = WAIT_S,
+        answer_s: float = ANSWER_S,
     ) -> None:
         self._address, self._migrate = read_address(url), migrate
         self._clock, self._wait_s, self._pid = clock, wait_s, os.getpid()
         self._has_machine_clock = isinstance(clock, SystemClock)
-        self._pool_size = pool_size
+        self._pool_size, self._answer_s = pool_size, answer_s
         self._open: _Open | None = None
 
     @property
@@ -92,7 +95,7 @@ class PostgresStore:
         async with await connect(self._address, wait_s=self._wait_s) as connection:
             await (migrate if self._migrate else check)(connection, self._address)
         pool = Pool(self._address, size=self._pool_size, wait_s=self._wait_s)
-        transactor = Transactor(pool, self._address, wait_s=self._wait_s)
+        transactor = Transactor(pool, self._address, wait_s=self._wait_s, answer_s=self._answer_s)
         hints = Hints(self._address, wait_s=self._wait_s)
         self._open = _Open(pool, transactor, hints)
         return self

@@ -26,7 +26,6 @@ Pending = AsyncCursor[Row]
 
 _TRIES = 10
 _PAUSE_S = 0.2
-_ANSWER_S = 60.0
 _PASSING = frozenset({None, "57P01", "57P02", "57P03", "53300", "08000", "08003", "08006", "08001"})
 """SQLSTATEs of a server that is away, starts, stops, or has no connection left at the moment."""
 
@@ -103,6 +102,7 @@ class Transactor:
         pool: Where connections come from.
         address: For messages.
         wait_s: How long a server may be away, at most.
+        answer_s: How long a transaction may take, at most.
         spread: A random number from 0 up to 1, so that rivals do not meet again.
     """
 
@@ -112,10 +112,11 @@ class Transactor:
         address: Address,
         *,
         wait_s: float,
+        answer_s: float,
         spread: Callable[[], float] = random.random,
     ) -> None:
         self._pool, self._address = pool, address
-        self._wait_s, self._spread = wait_s, spread
+        self._wait_s, self._answer_s, self._spread = wait_s, answer_s, spread
 
     async def write(self, work: Callable[[Transaction], Awaitable[R]]) -> R:
         """Do `work` in a transaction; durable on return.
@@ -130,7 +131,7 @@ class Transactor:
         async def once(_: bool) -> R:
             async with self._pool.lend() as connection:
                 try:
-                    with anyio.fail_after(_ANSWER_S):
+                    with anyio.fail_after(self._answer_s):
                         return await work(connection)
                 except BaseException as exc:
                     if isinstance(exc, TimeoutError):
@@ -145,7 +146,7 @@ class Transactor:
         async with self._pool.lend() as connection:
             transaction = Transaction(connection, is_again=is_again)
             try:
-                with anyio.fail_after(_ANSWER_S):
+                with anyio.fail_after(self._answer_s):
                     await transaction.begin()
                     result = await work(transaction)
                     await transaction.commit()
@@ -190,7 +191,7 @@ class Transactor:
             )
         if isinstance(exc.__cause__, TimeoutError):
             return StoreUnavailableError(
-                f"PostgreSQL at {self._address.label} gave no answer for {_ANSWER_S:g} s",
+                f"PostgreSQL at {self._address.label} gave no answer for {self._answer_s:g} s",
                 hint="look into pg_stat_activity for what it waits for",
             )
         return translated(exc.__cause__ or exc, self._address)

@@ -63,7 +63,8 @@ def blob(cursor: Cursor, name: str) -> bytes:
 def messages(cursor: Cursor, *, task_id: str | None, lane: str | None) -> list[MessageRow]:
     """Messages that are not done, in lane order."""
     wanted = {"task_id": task_id, "lane": lane}
-    return [read_message_row(row) for row in cursor.execute(sql("messages"), wanted).fetchall()]
+    rows = cursor.execute(sql("messages" if task_id is None else "messages_about"), wanted)
+    return [read_message_row(row) for row in rows.fetchall()]
 
 
 def waits(cursor: Cursor, task_id: str, *, now: datetime) -> list[Wait]:

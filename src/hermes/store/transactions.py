@@ -98,7 +98,8 @@ def claim(
         "limit": limit,
     }
     leases: list[Lease] = []
-    for row in cursor.execute(sql("ready_messages"), wanted).fetchall():
+    name = "ready_messages" if task_id is None and root_id is None else "ready_messages_of"
+    for row in cursor.execute(sql(name), wanted).fetchall():
         place, lane = cast("tuple[int, str]", row[:2])
         token = _take(cursor, worker_id, place, lane)
         leases.append(read_lease(worker_id, token, row))

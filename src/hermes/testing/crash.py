@@ -320,5 +320,7 @@ async def _lengths(store: Store) -> dict[str, int]:
 
 
 def _last_line(complaints: Path) -> str:
-    lines = complaints.read_text(errors="replace").strip().splitlines() if complaints.exists() else []
+    lines = (
+        complaints.read_text(errors="replace").strip().splitlines() if complaints.exists() else []
+    )
     return lines[-1] if lines else "it said nothing"

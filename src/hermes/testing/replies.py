@@ -120,4 +120,6 @@ def _call(value: object, where: str) -> ToolCall:
         raise ConfigError(f"{where}: a call has `name` and `arguments`, got {value!r:.80}")
     if not table.keys() <= {"name", "arguments"}:
         raise ConfigError(f"{where}: a call has `name` and `arguments`, got {sorted(table)}")
-    return ToolCall(id="", name=str(table["name"]), arguments=json.dumps(table.get("arguments", {})))
+    return ToolCall(
+        id="", name=str(table["name"]), arguments=json.dumps(table.get("arguments", {}))
+    )

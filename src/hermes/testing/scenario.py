@@ -67,9 +67,7 @@ class Scenario:
     measure: Callable[[Path], object] = _nothing
 
 
-async def inline(
-    app: Hermes, agents: Sequence[Agent], scenario: Scenario, outside: Outside
-) -> str:
+async def inline(app: Hermes, agents: Sequence[Agent], scenario: Scenario, outside: Outside) -> str:
     """Ask for the run as a client does that asks until it is answered, and answer every review."""
     agent = agents[0]
     response = await app.run(
@@ -124,9 +122,7 @@ def truthful(review: Review, outside: Outside) -> tuple[ReviewDecision, object]:
             return "retry", None
 
 
-async def _move(
-    app: Hermes, response: AgentResponse, scenario: Scenario, outside: Outside
-) -> bool:
+async def _move(app: Hermes, response: AgentResponse, scenario: Scenario, outside: Outside) -> bool:
     """Let happen what the task waits for; False if nothing can."""
     if await answer_reviews(app, outside):
         return True

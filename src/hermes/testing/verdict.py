@@ -112,7 +112,8 @@ def _streams(snapshot: Snapshot) -> Iterator[str]:
 
 def _left_overs(snapshot: Snapshot) -> Iterator[str]:
     for row in snapshot.messages:
-        yield f"message {row.message.message_type} of task {row.message.task_id} is left {row.state}"
+        message = row.message
+        yield f"message {message.message_type} of task {message.task_id} is left {row.state}"
     for wait in snapshot.waits:
         yield f"a wait for {wait.kind} of task {wait.task_id} is left"
     for review in snapshot.reviews:

@@ -72,9 +72,7 @@ class ScratchGround:
     def compare(self, first: object, second: object) -> list[str]:
         """Find the files in which two runs without a crash differ; from now on they count less."""
         one, other = _as_table(first), _as_table(second)
-        self._unsteady |= {
-            name for name in {*one, *other} if one.get(name) != other.get(name)
-        }
+        self._unsteady |= {name for name in {*one, *other} if one.get(name) != other.get(name)}
         return sorted(self._unsteady)
 
     def _counted(self, name: str, content: Content) -> object:

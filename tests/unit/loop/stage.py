@@ -15,6 +15,7 @@ from hermes.core.events import TaskEvent
 from hermes.core.failpoints import set_hook
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.errors import NotFoundError
+from hermes.loop import Decision
 from hermes.runtime import Order, submit
 from hermes.runtime.dead import bury
 from hermes.store import Lease, Review, Store, Worker, open_store
@@ -78,7 +79,12 @@ class Stage:
         return await self.work(await self.lease(task_id), holding)
 
     async def work(
-        self, lease: Lease, holding: Holding | None = None, *, accept: bool = False
+        self,
+        lease: Lease,
+        holding: Holding | None = None,
+        *,
+        accept: bool = False,
+        decision: Decision | None = None,
     ) -> AgentResponse:
         """Carry a leased message."""
         definition = AgentDefinition(name="a", tools=tuple(self.tools))
@@ -90,7 +96,9 @@ class Stage:
             accept_changes=accept,
         )
         executor = Executor(self.store, clock=self.clock)
-        return await executor.carry(lease, equipment, holding=holding or Holding())
+        return await executor.carry(
+            lease, equipment, holding=holding or Holding(), decision=decision
+        )
 
     async def carry_accepting(self) -> AgentResponse:
         """As `carry`, with all changes of the program accepted."""

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from hermes import Child, Children, Limits, tool
+from hermes import Child, Children, Limits, Question, tool
 from hermes.agents import Executor
 from hermes.core import ids
 from hermes.core.chat import ToolMessage
@@ -145,6 +145,22 @@ async def test_below_the_ratio_the_unmet_parts_are_made_again(stage: Stage, mode
     assert len(await children_of(stage, response.task_id)) == 5
 
 
+async def test_without_time_left_a_person_is_asked_in_place_of_a_round(
+    stage: Stage, model: ByGoal
+) -> None:
+    @tool(effect="read")
+    async def spread() -> Children:
+        """Spread."""
+        stage.clock.advance(20)
+        return family("bad 1", "bad 2")
+
+    stage.tools, stage.limits = [spread], Limits(max_seconds=10)
+    response = await stage.start()
+    await stage.carry_all()
+    assert len(await stage.events(response.task_id, TaskSplit)) == 1
+    assert (await stage.review()).reason == "partial"
+
+
 async def test_after_the_last_round_a_person_is_asked(stage: Stage, model: ByGoal) -> None:
     stage.tools = [spreading(stage, family("bad 1", "bad 2", "good", max_rounds=1))]
     response = await stage.start()
@@ -221,13 +237,26 @@ async def test_cancelling_the_parent_cancels_those_below(stage: Stage, model: By
     assert await stage.store.messages() == []
 
 
-async def test_a_person_who_cancels_at_the_join_cancels_those_below(
-    stage: Stage, model: ByGoal
-) -> None:
-    task_id = await with_one_failure(stage)
+async def test_a_person_who_cancels_the_parent_cancels_those_below(stage: Stage) -> None:
+    @tool(effect="read")
+    async def spread() -> Children:
+        """Spread."""
+        return family("good 1", "good 2")
+
+    @tool(effect="read")
+    async def ask() -> Question:
+        """Ask."""
+        return Question(text="go on?")
+
+    stage.play([calls(call("spread"), call("ask"))], spread, ask)
+    response = await stage.start()
     await stage.store.decide((await stage.review()).review_id, "cancel", by="ann")
-    await stage.carry_all()
-    assert (await stage.store.task(task_id)).state is TaskState.CANCELLED
+    await stage.carry(response.task_id)
+
+    assert (await stage.store.task(response.task_id)).state is TaskState.CANCELLED
+    claimed = [lease.message.task_id for lease in await stage.store.claim("worker_1", limit=9)]
+    assert len(claimed) == 2
+    assert sorted(await stage.store.cancels("worker_1")) == sorted(claimed)
 
 
 async def test_children_get_their_own_variables_and_bounds(stage: Stage, model: ByGoal) -> None:

@@ -147,7 +147,7 @@ async def test_it_comes_to_the_same_end_wherever_it_dies() -> None:
         await ends_well(place)
 
 
-@pytest.mark.parametrize("later", [1, 2, 4])
+@pytest.mark.parametrize("later", [1, 3])
 async def test_so_it_does_where_it_dies_again_as_it_recovers(later: int) -> None:
     for place in range(1, await ends_well() + 1):
         await ends_well(place, place + later)

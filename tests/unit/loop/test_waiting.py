@@ -7,8 +7,9 @@ from typing import cast
 
 import pytest
 
-from hermes import Event, Question, Until, tool
-from hermes.agents import Executor
+from hermes import Event, Question, ToolContext, Until, tool
+from hermes.agents import Executor, Holding
+from hermes.core import ids
 from hermes.core.chat import ToolMessage
 from hermes.core.events import (
     ReviewDecided,
@@ -21,6 +22,7 @@ from hermes.core.events import (
 )
 from hermes.core.task import TaskState
 from hermes.errors import InputError, NotFoundError
+from hermes.runtime import wake_message
 from hermes.testing import call, calls
 from hermes.tools import Tool
 from tests.unit.loop.stage import Stage
@@ -187,6 +189,40 @@ class TestOrder:
         await stage.carry_all()
         assert await stage.store.messages() == []
 
+    async def test_a_resume_for_another_reason_begins_nothing_after_it(self, stage: Stage) -> None:
+        stage.play(
+            [calls(call("ask", text="q"), call("note", text="2"))], asking(stage), noting(stage)
+        )
+        waiting = await stage.start()
+        task = await stage.store.task(waiting.task_id)
+        await stage.store.send(wake_message(task, clock=stage.clock, new_id=ids.uuid7))
+
+        still = await stage.work(await stage.lease(), decision="again")
+
+        assert (still.status, stage.ran) == ("waiting", ["ask q"])
+        assert [pending.kind for pending in still.pending] == ["question"]
+
+    async def test_a_message_that_dies_meanwhile_forgets_no_question(self, stage: Stage) -> None:
+        both = calls(call("ask", text="a"), call("ask", text="b"))
+        stage.play([both, "Done."], asking(stage, "read"))
+        waiting = await stage.start()
+        first, second = await stage.store.reviews()
+        await stage.store.decide(first.review_id, "answer", answer="red", by="ann")
+        lease = await stage.lease()
+        await stage.work(lease, Holding(should_stop=lambda: True))
+        assert (await stage.store.task(waiting.task_id)).state is TaskState.PROCESSING
+        await stage.bury(lease)
+
+        [dead] = [r for r in await stage.store.reviews() if r.reason == "dead_letter"]
+        await stage.store.decide(dead.review_id, "retry", by="ann")
+        still = await stage.carry()
+        assert [pending.review_id for pending in still.pending] == [second.review_id]
+
+        await stage.store.decide(second.review_id, "answer", answer="blue", by="ann")
+        assert (await stage.carry()).output == "Done."
+        assert told(stage) == ["red", "blue"]
+        assert stage.ran == ["ask a", "ask b"]
+
 
 class TestTime:
     async def test_the_task_goes_on_at_the_time_and_not_before(self, stage: Stage) -> None:
@@ -298,8 +334,6 @@ class TestWake:
         assert await stage.events(waiting.task_id, ToolInDoubt) == []
 
     async def test_what_a_call_set_before_it_waits_is_kept(self, stage: Stage) -> None:
-        from hermes import ToolContext
-
         @tool
         async def ask(context: ToolContext) -> Question:
             """Ask."""

@@ -70,8 +70,10 @@ class CrowdedStore(MemoryStore):
         await self._arrive()
         return found
 
-    async def messages(self, *, task_id: str | None = None) -> list[MessageRow]:
-        found = await super().messages(task_id=task_id)
+    async def messages(
+        self, *, task_id: str | None = None, lane: str | None = None
+    ) -> list[MessageRow]:
+        found = await super().messages(task_id=task_id, lane=lane)
         await self._arrive()
         return found
 

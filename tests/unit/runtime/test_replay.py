@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from hermes import Agent, Hermes, Limits, Tool, ToolContext, ToolError, tool
+from hermes.core.events import ToolFailed
 from hermes.errors import InputError, ModelError
 from hermes.runtime.replay import Replayed
 from hermes.store import TaskQuery
@@ -324,3 +325,19 @@ async def test_wherever_a_run_broke_off_its_replay_is_the_same(tmp_path: Path) -
         assert whole.decisions == 13
         points += 1
     assert points >= 20
+
+
+async def test_a_call_that_still_waits_beside_others_is_no_difference(tmp_path: Path) -> None:
+    @tool(effect="read", requires_approval=True)
+    async def peek() -> str:
+        """Peek."""
+        return "seen"
+
+    tools = [peek]
+    agent = Agent(model=scripted(calls(call("peek"), call("nothing"))), tools=tools)
+    async with Hermes(f"sqlite:///{tmp_path}/j.db") as app:
+        waiting = await app.run(agent, "go")
+        begun = [r.event for r in await app.store.events(waiting.task_id)]
+    assert [e.path for e in begun if isinstance(e, ToolFailed)] == ["/turn1/tool2"]
+    found = await replay(tmp_path / "j.db", waiting.task_id, Agent(model=scripted(), tools=tools))
+    assert (same(found), found.is_whole, found.decisions) == (True, False, 2)

@@ -363,6 +363,19 @@ async def test_connections_that_died_idle_are_replaced_unseen(url: str) -> None:
         await store.finish(lease, [settled("task_1", 4)])
 
 
+async def test_a_server_that_gives_no_answer_is_waited_for_only_so_long(url: str) -> None:
+    async with (
+        Line(url).laid() as line,
+        PostgresStore(line.url, clock=FakeClock(), wait_s=0.1, answer_s=0.3) as store,
+    ):
+        lease = await start(store)
+        line.is_mute = True
+        with pytest.raises(StoreUnavailableError, match="no answer for 0.3 s"):
+            await store.append(lease, [progress("task_1", 4)])
+        line.is_mute = False
+        await store.append(lease, [progress("task_1", 4)])
+
+
 # Workers and hints
 
 
@@ -450,4 +463,7 @@ async def test_a_prune_gives_space_back_to_the_disk(url: str) -> None:
 
         assert planned == done
         assert (done.tasks, done.events, done.blobs) == (10, 50, 10)
-        assert (await store.status()).size_bytes < before - 5_000_000
+        with anyio.fail_after(30):
+            # The server's own housekeeping may still look at the old rows when they go.
+            while (await store.status()).size_bytes >= before - 5_000_000:
+                assert (await store.prune(START + timedelta(days=1))).tasks == 0

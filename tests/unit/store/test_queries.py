@@ -10,6 +10,9 @@ from hermes.store.driver import connect
 from hermes.store.queries import migrations, sql
 
 ROOM = Path(hermes.store.__file__).parent
+# A list in order of creation walks the tasks themselves, and counts of everything walk everything.
+WALKS = {"newest_tasks", "count_tasks", "count_messages", "count_workers", "workers", "messages"}
+MAINTENANCE = {"unused_blobs", "count_unused_blobs", "delete_old_signals", "reviews"}
 NAMED = {
     name
     for file in (ROOM / "sql").glob("*.sql")
@@ -34,7 +37,11 @@ def test_every_query_fits_the_schema_and_walks_no_whole_journal(name: str) -> No
     plan = database.execute("EXPLAIN QUERY PLAN " + planned).fetchall()
     scanned = [str(step[-1]) for step in plan if str(step[-1]).startswith("SCAN")]
 
-    assert not [step for step in scanned if re.match(r"SCAN (e|event|blob|accepted)\b", step)]
+    assert not [step for step in scanned if re.match(r"SCAN (e|event|accepted)\b", step)]
+    if name not in WALKS | MAINTENANCE:
+        harmless = re.compile(r"USING|VIRTUAL|CONSTANT|subquery|SCAN (tree|t)$")
+        walked = [step for step in scanned if not harmless.search(step)]
+        assert not walked
 
 
 def test_an_unknown_query_is_a_mistake_in_the_code() -> None:

@@ -16,7 +16,7 @@ from hermes.store import SQLiteStore, open_store
 from hermes.store.checkpoint import RESTART_PAGES
 from hermes.store.driver import connect
 from hermes.testing.clock import START, FakeClock
-from tests.journal import progress, record, settled, start
+from tests.journal import WORKER, enroll, progress, record, settled, start, submit
 
 LATER = START + timedelta(days=1)
 PAGE_BYTES = 4096
@@ -203,3 +203,23 @@ async def test_a_copy_that_cannot_be_written_is_told_and_leaves_nothing(
         await store.backup(tmp_path / "missing" / "copy.db")
 
     assert not (tmp_path / "missing").exists()
+
+
+# Hints
+
+
+async def test_work_that_another_process_sends_is_hinted_at(store: SQLiteStore, path: Path) -> None:
+    await enroll(store)
+    async with SQLiteStore(path, clock=FakeClock(), synchronous="NORMAL") as other:
+        await store.claim(WORKER)
+        with anyio.move_on_after(0.5):
+            while True:  # use up what the opening left
+                await store.work_hint(10)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(store.work_hint, 60)
+                await anyio.lowlevel.checkpoint()
+                await submit(other)
+
+        assert len(await store.claim(WORKER)) == 1

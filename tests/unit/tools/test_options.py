@@ -87,7 +87,7 @@ class TestFingerprint:
             {"effect": "read"},
             {"reconcile": look},
         ],
-        ids=str,
+        ids=["key", "longer key", "global key", "approval", "effect", "reconcile"],
     )
     def test_it_differs_where_a_resume_has_to_notice(self, options: dict[str, object]) -> None:
         others = [made(), made(key="{amount}")]

@@ -103,11 +103,11 @@ async def test_a_function_that_holds_the_lock_stalls_nobody_and_ends_at_once(
     began = anyio.current_time()
     async with anyio.create_task_group() as group:
         group.start_soon(watch)
-        with anyio.move_on_after(1.0):
+        with anyio.move_on_after(2.0):
             await call(function, context)
         group.cancel_scope.cancel()
-    assert 1 <= anyio.current_time() - began < 2
-    assert max(lags) < 0.5
+    assert 2 <= anyio.current_time() - began < 5
+    assert max(lags) < 1
     assert descendants(os.getpid()) == []
 
 

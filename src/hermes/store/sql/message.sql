@@ -31,16 +31,22 @@ UPDATE message SET state = 'ready' WHERE state = 'delayed' AND not_before <= ?;
 -- name: ready_messages
 SELECT place, lane, attempts, crashes, wire FROM message
 WHERE state = 'ready'
-    AND (:task_id IS NULL OR task_id = :task_id)
-    AND (:root_id IS NULL OR task_id IN (
-        WITH RECURSIVE tree (task_id) AS (
-            VALUES (:root_id)
-            UNION ALL SELECT t.task_id FROM task AS t JOIN tree ON t.parent_id = tree.task_id
-        )
-        SELECT task_id FROM tree
-    ))
     AND (:receivers IS NULL OR receiver IN (SELECT value FROM json_each(:receivers)))
 ORDER BY priority DESC, place LIMIT :limit;
+
+-- name: ready_messages_of
+-- Of one task, or of a task and all below it.
+WITH RECURSIVE tree (task_id) AS (
+    SELECT coalesce(:root_id, :task_id)
+    UNION
+    SELECT t.task_id FROM tree JOIN task AS t ON t.parent_id = tree.task_id
+    WHERE :root_id IS NOT NULL
+)
+SELECT m.place, m.lane, m.attempts, m.crashes, m.wire
+FROM tree CROSS JOIN message AS m INDEXED BY message_task ON m.task_id = tree.task_id
+WHERE m.state = 'ready' AND (:task_id IS NULL OR m.task_id = :task_id)
+    AND (:receivers IS NULL OR m.receiver IN (SELECT value FROM json_each(:receivers)))
+ORDER BY m.priority DESC, m.place LIMIT :limit;
 
 -- name: ready_place
 SELECT place FROM message WHERE message_id = ? AND state = 'ready';
@@ -93,7 +99,12 @@ WHERE place = (SELECT min(place) FROM message WHERE lane = :lane AND state <> 'd
 
 -- name: messages
 SELECT state, attempts, crashes, worker_id, not_before, reason, wire FROM message
-WHERE (:task_id IS NULL OR task_id = :task_id) AND (:lane IS NULL OR lane = :lane)
+WHERE :lane IS NULL OR lane = :lane
+ORDER BY place;
+
+-- name: messages_about
+SELECT state, attempts, crashes, worker_id, not_before, reason, wire FROM message
+WHERE task_id = :task_id AND (:lane IS NULL OR lane = :lane)
 ORDER BY place;
 
 -- name: messages_of_task
@@ -113,7 +124,7 @@ WHERE message_id = ? AND state IN ('delayed', 'held');
 
 -- name: waiting_in_lane
 SELECT place, message_id, not_before FROM message
-WHERE lane = ? AND state IN ('delayed', 'held')
+WHERE lane = ? AND state <> 'dead' AND state IN ('delayed', 'held')
 ORDER BY place;
 
 -- name: move_message
