@@ -353,7 +353,19 @@ class Tasks(RuleBasedStateMachine):
     @rule(data=st.data())
     def end(self, data: st.DataObject) -> None:
         """Settle the task; once more if it is settled, which changes nothing."""
-        lease = self.drawn(data)
+        self.end_by(self.drawn(data))
+
+    @precondition(lambda self: any(work.parent for work in self.tasks.values()))
+    @rule(worker=st.sampled_from(WORKERS))
+    def end_all_children(self, worker: str) -> None:
+        """So that parents hear of it: left to chance, it hardly ever happens."""
+        self.claim(worker)
+        for lease in list(self.leases):
+            work = self.held(lease)
+            if work is not None and work.parent is not None:
+                self.end_by(lease)
+
+    def end_by(self, lease: Lease) -> None:
         task_id, work = lease.message.task_id, self.held(lease)
         records = [self.next(task_id, TaskSettled(outcome="failed"))]
         got = self.attempt(self.store.finish(lease, records))

@@ -124,13 +124,14 @@ class Waits(RuleBasedStateMachine):
     def advance(self, seconds: int) -> None:
         self.clock.advance(seconds)
 
-    @precondition(lambda self: len(self.tasks) < MAX_TASKS)
+    @precondition(lambda self: len(self.tasks) < 2)
     @rule()
     def submit(self) -> None:
         task_id = f"task_{len(self.tasks)}"
         self.run(submit(self.store, task_id))
         self.tasks[task_id] = Known(task_id=task_id)
 
+    @precondition(lambda self: any(map(self.is_ready, self.tasks.values())))
     @rule(limit=st.integers(1, 3))
     def claim(self, limit: int) -> None:
         got = self.run(self.store.claim(WORKER, limit=limit))
@@ -349,8 +350,8 @@ def resources() -> Iterator[None]:
 
 
 TestMemoryStore = Waits.TestCase
-TestMemoryStore.settings = settings(max_examples=60, stateful_step_count=40)
+TestMemoryStore.settings = settings(max_examples=80, stateful_step_count=50)
 TestSQLiteStore = SQLiteWaits.TestCase
-TestSQLiteStore.settings = settings(max_examples=25, stateful_step_count=30)
+TestSQLiteStore.settings = settings(max_examples=25, stateful_step_count=50)
 TestPostgresStore = PostgresWaits.TestCase
-TestPostgresStore.settings = settings(max_examples=10, stateful_step_count=30)
+TestPostgresStore.settings = settings(max_examples=10, stateful_step_count=50)
