@@ -3,7 +3,8 @@
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from hypothesis import settings
 # Names that Hermes reads its settings from; whatever the developer has set must not leak in.
 SETTINGS = frozenset({"MODEL_NAME", "API_BASE", "API_KEY", "AGENT_MAX_ITERATIONS"})
 SETTINGS_PREFIXES = ("HERMES_", "OPENAI_", "TOOL_")
+
+TOLD = "told"
 
 # Host and port first on the internet; a path for a Unix socket.
 Address = tuple[object, ...] | str | bytes
@@ -106,6 +109,32 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name in SETTINGS or name.startswith(SETTINGS_PREFIXES):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Print a line at the end of the whole run, passed or failed, from any of its processes."""
+    return partial(record_property, TOLD)
+
+
+def told(reports: Iterable[object]) -> list[str]:
+    """The lines that tests have told, in their order by text."""
+    return sorted(
+        str(value)
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, value in report.user_properties
+        if name == TOLD
+    )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was told."""
+    lines = told(report for reports in terminalreporter.stats.values() for report in reports)
+    if lines:
+        terminalreporter.section("crash and chaos in numbers")
+    for line in lines:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture

@@ -17,12 +17,27 @@ from typing import Literal
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
 
 SHARED = os.environ.get("HERMES_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 ACCOUNT = "postgres"
 
 Cut = Literal["before the commit", "after the commit"]
 _SIGNS: dict[Cut, bytes] = {"before the commit": b"BEGIN\0", "after the commit": b"COMMIT\0"}
+
+
+def connect(server: str = SHARED) -> psycopg.Connection[TupleRow]:
+    """A connection for which each statement is a transaction.
+
+    Skips the test, or fails it under CI, where no server answers.
+    """
+    try:
+        return psycopg.connect(server, autocommit=True, connect_timeout=5)
+    except psycopg.OperationalError as exc:
+        line = f"no PostgreSQL answers at {server}; set HERMES_TEST_POSTGRES to the URL of one"
+        if os.environ.get("CI") == "true":
+            raise AssertionError(line) from exc
+        pytest.skip(line)
 
 
 @contextmanager
@@ -32,14 +47,7 @@ def database(server: str = SHARED) -> Generator[str]:
     Skips the test, or fails it under CI, where no server answers.
     """
     name = f"hermes_test_{uuid.uuid4().hex[:12]}"
-    try:
-        admin = psycopg.connect(server, autocommit=True, connect_timeout=5)
-    except psycopg.OperationalError as exc:
-        line = f"no PostgreSQL answers at {server}; set HERMES_TEST_POSTGRES to the URL of one"
-        if os.environ.get("CI") == "true":
-            raise AssertionError(line) from exc
-        pytest.skip(line)
-    with admin:
+    with connect(server) as admin:
         admin.execute(f"CREATE DATABASE {name}".encode())
         # As NORMAL for SQLite: no test that shares a server pulls its plug.
         admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = off".encode())

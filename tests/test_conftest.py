@@ -2,12 +2,13 @@
 
 import os
 import socket
+from collections.abc import Callable
 
 import anyio
 import pytest
 from anyio.abc import SocketAttribute
 
-from tests.conftest import NetworkRefusedError, is_loopback
+from tests.conftest import NetworkRefusedError, is_loopback, told
 
 # An address set aside for documentation (RFC 5737): nobody ever answers there.
 ELSEWHERE = "192.0.2.1"
@@ -55,6 +56,21 @@ def test_this_machine_is_loopback(host: object) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.1", "model.example", "fe80::1%eth0", b"\xff", 7])
 def test_everything_else_is_not(host: object) -> None:
     assert not is_loopback(host)
+
+
+def test_what_a_test_tells_is_kept_with_its_result(
+    tell: Callable[[str], None], request: pytest.FixtureRequest
+) -> None:
+    tell("b: 2 points")
+    tell("a: 1 point")
+
+    reports = [
+        pytest.TestReport("x", ("x", 1, "x"), {}, "passed", None, when, user_properties=properties)
+        for when in ("setup", "call", "teardown")
+        if (properties := [*request.node.user_properties, ("other", "line")])
+    ]
+    assert told(reports) == ["a: 1 point", "b: 2 points"]
+    request.node.user_properties.clear()
 
 
 def test_no_setting_of_the_developer_reaches_a_test() -> None:

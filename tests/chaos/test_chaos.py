@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,17 +15,20 @@ from tests.postgres import Server, private_server
 SEEDS = [1, pytest.param(2, marks=pytest.mark.soak), pytest.param(3, marks=pytest.mark.soak)]
 
 
-async def survive(plan: Plan) -> None:
+async def survive(plan: Plan, tell: Callable[[str], None]) -> None:
     with running_world(plan.folder, plan.seed) as port:
         chaos = Chaos(plan, port)
         history = await chaos.run()
     tally, seen = chaos.tally, counts(history)
-    sys.stdout.write(
-        f"seed {plan.seed}, {tally.seconds:.0f} s: {tally.blows}, {tally.fenced} fenced writes, "
-        f"{tally.declared_dead} workers declared dead, {tally.gave_up} gave up at their start\n"
-        f"{seen}\n{tally.decisions}\n"
-    )
     found = violations(history)
+    blows = tally.blows
+    tell(
+        f"chaos {plan.database.partition(':')[0]} seed {plan.seed}: {seen.tasks} tasks, "
+        f"{blows['kill']} kills, {blows['kill alone']} kills of a process alone, "
+        f"{blows['freeze']} stops, {blows['restart']} restarts of the database, "
+        f"{tally.fenced} fenced writes, {seen.interrupted} taken over, {seen.in_doubt} in doubt, "
+        f"{seen.deeds} calls, {len(found)} broken promises ({tally.seconds:.0f} s)"
+    )
     assert not found, "\n".join(found)
     assert seen.tasks == plan.parents * (1 + history.children)
     assert tally.blows["kill"] and tally.blows["freeze"]
@@ -33,14 +36,16 @@ async def survive(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_chaos_on_sqlite_breaks_no_promise(tmp_path: Path, seed: int) -> None:
+async def test_chaos_on_sqlite_breaks_no_promise(
+    tmp_path: Path, seed: int, tell: Callable[[str], None]
+) -> None:
     database = f"sqlite:///{tmp_path / 'hermes.db'}"
-    await survive(Plan(database=database, folder=tmp_path, seed=seed))
+    await survive(Plan(database=database, folder=tmp_path, seed=seed), tell)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_chaos_on_a_postgresql_that_restarts_breaks_no_promise(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, tell: Callable[[str], None]
 ) -> None:
     with private_server() as server:
         plan = Plan(
@@ -49,7 +54,7 @@ async def test_chaos_on_a_postgresql_that_restarts_breaks_no_promise(
             seed=seed,
             restart=lambda is_rough: restart(server, is_rough=is_rough),
         )
-        await survive(plan)
+        await survive(plan, tell)
 
 
 def restart(server: Server, *, is_rough: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +11,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from hermes.testing.scenario import Place
-
-ADMIN = os.environ.get("HERMES_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
+from tests.postgres import SHARED, connect
 
 _TABLES = """
 SELECT schemaname, tablename FROM pg_tables
@@ -21,17 +19,10 @@ WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND tablename <> 'h
 """
 
 
-def is_there() -> bool:
-    """Whether a server answers."""
-    try:
-        psycopg.connect(ADMIN, connect_timeout=2).close()
-    except psycopg.OperationalError:
-        return False
-    return True
-
-
 class PostgresGround:
     """A database that is made for the test and dropped after it.
+
+    Where no server answers, entering it skips the test, or fails it under CI.
 
     Args:
         folder: Where the runs' folders are made.
@@ -40,7 +31,7 @@ class PostgresGround:
     def __init__(self, folder: Path) -> None:
         self._folder, self._count = folder, 0
         self._name = f"hermes_crash_{uuid.uuid4().hex[:12]}"
-        self._url = ADMIN.rpartition("/")[0] + f"/{self._name}"
+        self._url = SHARED.rpartition("/")[0] + f"/{self._name}"
 
     def __enter__(self) -> Self:
         self._admin(f'CREATE DATABASE "{self._name}"')
@@ -70,5 +61,5 @@ class PostgresGround:
         """Nothing: the next run empties the database."""
 
     def _admin(self, statement: str) -> None:
-        with psycopg.connect(ADMIN, autocommit=True) as connection:
+        with connect() as connection:
             connection.execute(statement.encode())

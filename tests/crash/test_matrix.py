@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from tests.crash.running import matrix
 from tests.crash.scenarios import ALL
 
+Tell = Callable[[str], None]
+
 DATABASES = ("sqlite", "postgres")
 
 
 @pytest.mark.parametrize("scenario", list(ALL))
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_run_killed_at_any_point_comes_to_the_same_end(database: str, scenario: str) -> None:
+def test_a_run_killed_at_any_point_comes_to_the_same_end(
+    database: str, scenario: str, tell: Tell
+) -> None:
     result = matrix(database, scenario, "crash")
+    tell(result.line)
 
     assert not result.broken
     # Where a poll falls is not the same in each run, so a late point may have another number.
@@ -23,22 +29,31 @@ def test_a_run_killed_at_any_point_comes_to_the_same_end(database: str, scenario
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_there_are_over_a_hundred_points(database: str) -> None:
-    assert sum(matrix(database, scenario, "list").points for scenario in ALL) > 100
+def test_there_are_over_a_hundred_points(database: str, tell: Tell) -> None:
+    points = sum(matrix(database, scenario, "list").points for scenario in ALL)
+    tell(f"crash points {database}: {points} in {len(ALL)} scenarios")
+
+    assert points > 100
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_run_killed_again_during_its_recovery_comes_to_the_same_end(database: str) -> None:
+def test_a_run_killed_again_during_its_recovery_comes_to_the_same_end(
+    database: str, tell: Tell
+) -> None:
     seed = random.randrange(10**6)
     for scenario in ("effects", "children"):
         result = matrix(database, scenario, "pairs", "--count", "15", "--seed", str(seed))
+        tell(result.line)
 
         assert not result.broken, f"seed {seed}"
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_frozen_process_whose_work_was_taken_over_writes_nothing(database: str) -> None:
+def test_a_frozen_process_whose_work_was_taken_over_writes_nothing(
+    database: str, tell: Tell
+) -> None:
     result = matrix(database, "effects", "freeze", "--count", "30")
+    tell(result.line)
 
     assert not result.broken
     assert len(result.missed) <= result.runs // 10
@@ -47,9 +62,10 @@ def test_a_frozen_process_whose_work_was_taken_over_writes_nothing(database: str
 @pytest.mark.soak
 @pytest.mark.parametrize("scenario", list(ALL))
 @pytest.mark.parametrize("database", DATABASES)
-def test_many_second_crashes_come_to_the_same_end(database: str, scenario: str) -> None:
+def test_many_second_crashes_come_to_the_same_end(database: str, scenario: str, tell: Tell) -> None:
     seed = random.randrange(10**6)
     result = matrix(database, scenario, "pairs", "--count", "300", "--seed", str(seed))
+    tell(result.line)
 
     assert not result.broken, f"seed {seed}"
 
@@ -57,5 +73,10 @@ def test_many_second_crashes_come_to_the_same_end(database: str, scenario: str) 
 @pytest.mark.soak
 @pytest.mark.parametrize("scenario", list(ALL))
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_process_frozen_at_any_point_writes_nothing(database: str, scenario: str) -> None:
-    assert not matrix(database, scenario, "freeze").broken
+def test_a_process_frozen_at_any_point_writes_nothing(
+    database: str, scenario: str, tell: Tell
+) -> None:
+    result = matrix(database, scenario, "freeze")
+    tell(result.line)
+
+    assert not result.broken

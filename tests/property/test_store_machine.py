@@ -13,7 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -583,7 +582,6 @@ TestSQLiteStore = SQLiteTasks.TestCase
 TestSQLiteStore.settings = settings(max_examples=25, stateful_step_count=40)
 
 
-@pytest.mark.skipif(not postgres.is_there(), reason=f"no PostgreSQL at {postgres.ADMIN}")
 class TestPostgresStore(PostgresTasks.TestCase):
     settings = settings(
         max_examples=12, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from threading import get_ident
 
 import apsw
 
@@ -28,19 +29,29 @@ class Checkpoints:
     SQLite alone does so only at a moment when nobody reads. Where readers follow each other without
     a gap, there is none, and the file grows for ever.
 
-    Args:
-        busy: The connection's own way to wait for others, put back after each try.
+    Attributes:
+        is_due: The file has grown in another thread than the connection's own, which alone does
+            this work: it takes longer than an event loop should stand still.
     """
 
-    def __init__(self, busy: Busy) -> None:
-        self._busy = busy
+    def __init__(self) -> None:
+        self.is_due = False
         self._tried = 0
 
-    def attach(self, connection: Connection) -> None:
-        """Be called after each commit of this connection."""
+    def attach(self, connection: Connection, busy: Busy) -> None:
+        """Be called after each commit of this connection.
+
+        Args:
+            connection: The one that writes, in its own thread.
+            busy: Its way to wait for others, put back after each try.
+        """
+        self._busy, self._owner = busy, get_ident()
         connection.set_wal_hook(self._after_commit)
 
     def _after_commit(self, connection: Connection, _: str, pages: int) -> int:
+        self.is_due = get_ident() != self._owner and pages >= PAGES
+        if self.is_due:
+            return apsw.SQLITE_OK
         # What goes wrong here is no fault of the commit, and is tried again after a later one.
         if pages < self._tried:
             self._tried = 0

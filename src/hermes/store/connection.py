@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 from typing import Literal
 
 import apsw
@@ -23,7 +24,12 @@ _LONGEST_PAUSE_S = 0.005
 
 
 def open_writer(
-    path: Path, *, synchronous: Synchronous, wait_s: float, migrate: bool = True
+    path: Path,
+    *,
+    synchronous: Synchronous,
+    wait_s: float,
+    checkpoints: Checkpoints,
+    migrate: bool = True,
 ) -> Connection:
     """Open a database for writing; it is created, with its folders, and migrated as needed.
 
@@ -49,7 +55,7 @@ def open_writer(
     def prepare(connection: Connection, busy: Busy) -> None:
         _configure(connection, synchronous)
         bring_up(connection, path)
-        Checkpoints(busy).attach(connection)
+        checkpoints.attach(connection, busy)
 
     return _opened(path, prepare, wait_s)
 
@@ -127,8 +133,12 @@ def _opened(path: Path, prepare: Prepare, wait_s: float) -> Connection:
     pauses = _pauses(wait_s)
     is_over = False
 
+    owner = get_ident()
+
     def pause(tries: int) -> bool:
         nonlocal is_over
+        if get_ident() != owner:
+            return False  # an event loop's thread: it waits for nobody
         is_over = not _pause(tries, pauses)
         return not is_over
 

@@ -41,7 +41,8 @@ from hermes.store.postgres_connection import Connection, connect, read_address
 from hermes.store.postgres_hints import Hints
 from hermes.store.postgres_migrate import check, migrate, schema_version
 from hermes.store.postgres_pool import Pool
-from hermes.store.postgres_transaction import Transaction, Transactor
+from hermes.store.postgres_quick import LastWrites
+from hermes.store.postgres_transaction import Quick, Transaction, Transactor
 from hermes.store.postgres_writes import Change
 from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, worker_row
 from hermes.store.rules import new_task
@@ -153,7 +154,12 @@ class PostgresStore:
         also: Also = NOTHING,
     ) -> None:
         change = self._change(lease, records, messages=messages, blobs=blobs, also=also)
-        await self._write(partial(transactions.append, lease=lease, change=change, now=self._now()))
+        last = self._opened().last
+        written = await self._write(
+            partial(transactions.append, lease=lease, change=change, now=self._now()),
+            quick=last.quick(lease, change),
+        )
+        last.note(lease, written)
         self._tell(bool(messages) or bool(also))
 
     async def finish(
@@ -338,10 +344,11 @@ class PostgresStore:
         self,
         work: Callable[[Transaction], Awaitable[R]],
         *,
+        quick: Quick[R] | None = None,
         surrogate: type[InputError] = CodecError,
     ) -> R:
         try:
-            return await self._opened().transactor.write(work)
+            return await self._opened().transactor.write(work, quick=quick)
         except UnicodeEncodeError as exc:
             raise surrogate(f"text holds a lone surrogate: {exc.object!r:.80}") from exc
 
@@ -377,6 +384,7 @@ class _Open:
 
     def __init__(self, pool: Pool, transactor: Transactor, hints: Hints) -> None:
         self.pool, self.transactor, self.hints = pool, transactor, hints
+        self.last = LastWrites()
         self.loop = asyncio.get_running_loop()
 
 

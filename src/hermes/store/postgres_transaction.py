@@ -6,7 +6,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import anyio
 from psycopg import AsyncCursor, AsyncPipeline, errors
@@ -23,6 +24,15 @@ R = TypeVar("R")
 Values = Mapping[str, object] | Sequence[object]
 Pending = AsyncCursor[Row]
 """A statement that was sent; its rows are there when somebody asks for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quick(Generic[R]):
+    """A statement that does a whole write, or changes no row; and what the write then gives."""
+
+    name: str
+    values: Values
+    result: R
 
 _TRIES = 10
 _PAUSE_S = 0.2
@@ -51,6 +61,18 @@ class Transaction:
         await self._connection.set_autocommit(False)
         self._pipeline = self._connection.pipeline()
         await self._pipeline.__aenter__()
+
+    async def quickly(self, quick: Quick[R]) -> bool:
+        """Instead of opening it, do all in one statement; whether that was enough."""
+        hit("store.begin.before")
+        self.is_committing = True
+        hit("store.commit.before")
+        cursor = await self._connection.execute(postgres(quick.name), quick.values)
+        hit("store.commit.sent")
+        self.is_committing = cursor.rowcount > 0
+        if self.is_committing:
+            hit("store.commit.after")
+        return self.is_committing
 
     async def send(self, name: str, values: Values = ()) -> Pending:
         """Send the query `name`."""
@@ -118,12 +140,18 @@ class Transactor:
         self._pool, self._address = pool, address
         self._wait_s, self._answer_s, self._spread = wait_s, answer_s, spread
 
-    async def write(self, work: Callable[[Transaction], Awaitable[R]]) -> R:
-        """Do `work` in a transaction; durable on return.
+    async def write(
+        self, work: Callable[[Transaction], Awaitable[R]], *, quick: Quick[R] | None = None
+    ) -> R:
+        """Do `work` in a transaction, or `quick` if that is enough; durable on return.
 
         A caller that is cancelled meanwhile is held until the transaction is settled.
         """
-        return await _settled(self._again(lambda is_again: self._write(work, is_again)))
+
+        def once(is_again: bool) -> Awaitable[R]:
+            return self._write(work, None if is_again else quick, is_again=is_again)
+
+        return await _settled(self._again(once))
 
     async def read(self, work: Callable[[Connection], Awaitable[R]]) -> R:
         """Do `work`, which changes nothing, over a connection in no transaction."""
@@ -142,11 +170,15 @@ class Transactor:
 
         return await self._again(once)
 
-    async def _write(self, work: Callable[[Transaction], Awaitable[R]], is_again: bool) -> R:
+    async def _write(
+        self, work: Callable[[Transaction], Awaitable[R]], quick: Quick[R] | None, *, is_again: bool
+    ) -> R:
         async with self._pool.lend() as connection:
             transaction = Transaction(connection, is_again=is_again)
             try:
                 with anyio.fail_after(self._answer_s):
+                    if quick is not None and await transaction.quickly(quick):
+                        return quick.result
                     await transaction.begin()
                     result = await work(transaction)
                     await transaction.commit()

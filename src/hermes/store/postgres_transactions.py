@@ -15,6 +15,7 @@ from hermes.store import postgres_waits as waits
 from hermes.store import postgres_writes as writes
 from hermes.store.base import Lease, Submitted
 from hermes.store.driver import Row
+from hermes.store.postgres_quick import Written
 from hermes.store.postgres_transaction import Transaction
 from hermes.store.postgres_writes import NOTHING, Change, Held
 from hermes.store.rows import Batch, Child, Outgoing, read_lease
@@ -129,15 +130,20 @@ class Claim:
         ]
 
 
-async def append(tx: Transaction, lease: Lease, change: Change, *, now: int) -> None:
-    """Append events to the lease's task, and send."""
+async def append(
+    tx: Transaction, lease: Lease, change: Change, *, now: int
+) -> Written | None:
+    """Append events to the lease's task, and send; returns how the task stands then."""
     held = await writes.hold(tx, lease) if change.is_plain else None
     held = held or await writes.find_held(tx, lease, change)
     if held is None:
         raise StaleLeaseError(lease.message.message_id, token=lease.token)
-    await writes.write(tx, held, lease, change, now=now)
+    status = await writes.write(tx, held, lease, change, now=now)
     for each in change.outgoing:
         await lanes.send(tx, each, now=now)
+    if held.stream is None or status is None:
+        return None
+    return Written(trace_id=held.stream.trace_id, status=status)
 
 
 async def finish(tx: Transaction, lease: Lease, change: Change, *, now: int) -> None:

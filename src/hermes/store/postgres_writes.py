@@ -20,6 +20,7 @@ from hermes.store.rows import (
     Child,
     Outgoing,
     Prepared,
+    StoredEvent,
     decode_status,
     effect_row,
     encode_status,
@@ -151,7 +152,7 @@ async def write(
                 "updated_at": to_micros(status.updated_at),
                 "status": encode_status(status),
                 "state": status.state.value,
-                **(dict(zip(_COLUMNS, batch.rows[0], strict=True)) if is_one else _columns(batch)),
+                **(event_values(batch.rows[0]) if is_one else _columns(batch)),
             },
         )
     if change.also is not None:
@@ -216,6 +217,11 @@ async def _keep_blobs(tx: Transaction, task_id: str | None, batch: Batch) -> Non
         await tx.send("insert_blobs", (names, [batch.blobs[name] for name in names]))
     if batch.uses and task_id is not None:
         await tx.send("insert_blob_uses", (task_id, list(batch.uses)))
+
+
+def event_values(row: StoredEvent) -> dict[str, object]:
+    """One event's columns by name."""
+    return dict(zip(_COLUMNS, row, strict=True))
 
 
 def _columns(batch: Batch) -> dict[str, object]:

@@ -34,6 +34,7 @@ from hermes.store.base import (
     Wait,
     Worker,
 )
+from hermes.store.checkpoint import Checkpoints
 from hermes.store.connection import Synchronous, open_reader, open_writer, translated
 from hermes.store.driver import Connection, Cursor
 from hermes.store.hints import Hints
@@ -50,6 +51,7 @@ class SQLiteStore:
 
     Writes go through one thread and share commits; reads have a connection and a thread of their
     own. A caller that is cancelled while it waits for a write is held until the write is settled.
+    Where one run alone is at work, it writes in its own thread as long as commits are quick.
 
     After a commit that failed by I/O, or anything else that leaves open what is on the disk, every
     later write fails with `StoreUnavailableError`: whoever runs the process should end it and start
@@ -82,7 +84,11 @@ class SQLiteStore:
         self._clock, self._pid = clock, os.getpid()
         self._synchronous: Synchronous = synchronous
         self._hints = Hints()
-        group = GroupCommit(self._path, monotonic=clock.monotonic)
+        self._held: set[str] = set()
+        checkpoints = Checkpoints()
+        group = GroupCommit(
+            self._path, monotonic=clock.monotonic, is_busy=lambda: checkpoints.is_due
+        )
         self._writer = ConnectionThread(
             "hermes-store-writer",
             connect=partial(
@@ -90,9 +96,11 @@ class SQLiteStore:
                 self._path,
                 synchronous=synchronous,
                 wait_s=wait_s,
+                checkpoints=checkpoints,
                 migrate=migrate,
             ),
             serve=group.serve,
+            serve_now=group.serve_now,
         )
         self._reader = ConnectionThread(
             "hermes-store-reader",
@@ -134,6 +142,8 @@ class SQLiteStore:
         )
         if submitted.lease is None:
             self._hints.give()
+        else:
+            self._held.add(message.message_id)
         return submitted
 
     async def claim(
@@ -148,7 +158,7 @@ class SQLiteStore:
         if limit < 1:
             raise InputError(f"a claim takes at least 1 message, got limit {limit}")
         self._hints.look()
-        return await self._write(
+        leases = await self._write(
             partial(
                 transactions.claim,
                 worker_id=worker_id,
@@ -159,6 +169,8 @@ class SQLiteStore:
                 now=self._now(),
             )
         )
+        self._held.update(lease.message.message_id for lease in leases)
+        return leases
 
     async def append(
         self,
@@ -173,7 +185,8 @@ class SQLiteStore:
         envelopes = [outgoing(message) for message in messages]
         more = prepare(also, lease.message.task_id)
         await self._write(
-            lambda cursor: transactions.append(cursor, lease, events, envelopes, more, now=now)
+            lambda cursor: transactions.append(cursor, lease, events, envelopes, more, now=now),
+            alone=self._held == {lease.message.message_id},
         )
         if envelopes or more is not None:
             self._hints.give()
@@ -190,6 +203,7 @@ class SQLiteStore:
         events, now = batch(records, blobs), self._now()
         envelopes = [outgoing(message) for message in messages]
         more = prepare(also, lease.message.task_id)
+        self._held.discard(lease.message.message_id)
         await self._write(
             lambda cursor: transactions.finish(cursor, lease, events, envelopes, more, now=now)
         )
@@ -204,6 +218,7 @@ class SQLiteStore:
         reason: str,
         also: Also = NOTHING,
     ) -> None:
+        self._held.discard(lease.message.message_id)
         await self._write(
             partial(
                 transactions.fail,
@@ -219,6 +234,7 @@ class SQLiteStore:
         self._hints.give()
 
     async def release(self, lease: Lease) -> None:
+        self._held.discard(lease.message.message_id)
         await self._write(partial(transactions.release, lease=lease))
         self._hints.give()
 
@@ -303,6 +319,7 @@ class SQLiteStore:
         return await self._write(partial(transactions.renew, worker_id=worker_id, now=self._now()))
 
     async def assign(self, lease: Lease, worker_id: str) -> Lease:
+        self._held.discard(lease.message.message_id)
         token = await self._write(partial(transactions.assign, lease=lease, worker_id=worker_id))
         return replace(lease, worker_id=worker_id, token=token)
 
@@ -332,9 +349,9 @@ class SQLiteStore:
         await to_thread.run_sync(upkeep.shrink, self._path)
         return pruned
 
-    async def _write(self, work: Callable[[Cursor], R]) -> R:
+    async def _write(self, work: Callable[[Cursor], R], *, alone: bool = False) -> R:
         self._check_process()
-        return await self._writer.call(work)
+        return await self._writer.call(work, alone=alone)
 
     async def _read(self, work: Callable[[Cursor], R]) -> R:
         self._check_process()

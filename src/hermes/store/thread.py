@@ -25,6 +25,9 @@ More = Callable[[], "Job | None"]
 Serve = Callable[[Connection, "Job", More], None]
 """Does a job, and more of them if it likes; their callers are woken when it returns."""
 
+ServeNow = Callable[[Connection, "Job"], bool]
+"""Does a job in the thread of its caller; False if it will not, and has done nothing."""
+
 
 class Job(Protocol):
     """A piece of work as the thread sees it: run or failed, and then answered."""
@@ -73,6 +76,12 @@ class Request(Generic[R]):
             self._future.set_exception(self._error)
         else:
             self._future.set_result(self._result)
+
+    def answer(self) -> R:
+        """What a job came to that was done at once."""
+        if self._error is not None:
+            raise self._error
+        return self._result
 
     async def outcome(self) -> R:
         """Wait for the answer.
@@ -134,10 +143,19 @@ class ConnectionThread:
     what state the connection is in.
     """
 
-    def __init__(self, name: str, *, connect: Callable[[], Connection], serve: Serve) -> None:
-        self._connect, self._serve = connect, serve
+    def __init__(
+        self,
+        name: str,
+        *,
+        connect: Callable[[], Connection],
+        serve: Serve,
+        serve_now: ServeNow | None = None,
+    ) -> None:
+        self._connect, self._serve, self._serve_now = connect, serve, serve_now
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection: Connection | None = None
+        self._waiting = 0
 
     async def start(self) -> None:
         """Open the connection; raises what `connect` raises.
@@ -155,8 +173,13 @@ class ConnectionThread:
         self._loop = loop
         await self._opening.outcome()
 
-    async def call(self, work: Callable[[Cursor], R]) -> R:
+    async def call(self, work: Callable[[Cursor], R], *, alone: bool = False) -> R:
         """Have `work` done in the thread.
+
+        Args:
+            work: What to do with a cursor.
+            alone: The loop has nothing else to do that counts: the work may be done here and now
+                if the thread is idle.
 
         Raises:
             StoreError: The store is not open, or was opened in another event loop.
@@ -168,14 +191,26 @@ class ConnectionThread:
                 "the store is not open in this event loop", hint="use it inside its `async with`"
             )
         request = Request(loop, work)
+        if alone and self._is_done_now(request):
+            return request.answer()
+        self._waiting += 1
         self._queue.put(request)
-        return await request.outcome()
+        try:
+            return await request.outcome()
+        finally:
+            self._waiting -= 1  # settled, even for a caller that was cancelled
+
+    def _is_done_now(self, request: Job) -> bool:
+        """Whether the job could be done in this thread, the connection's own thread being idle."""
+        if self._waiting or self._connection is None or self._serve_now is None:
+            return False
+        return self._serve_now(self._connection, request)
 
     async def close(self) -> None:
         """Finish what is queued, close the connection and end the thread."""
         if self._loop is None:
             return
-        self._loop = None
+        self._loop = self._connection = None
         self._queue.put(self._closing)
         try:
             await self._closing.outcome()
@@ -204,13 +239,14 @@ class ConnectionThread:
 
     def _serve_all(self, connection: Connection | None, fault: BaseException | None) -> None:
         """Do the jobs until the closing one; once there is a fault, refuse them."""
+        self._connection = connection
         while (job := self._queue.get()) is not self._closing:
             self._taken = [job]
             if connection is not None and fault is None:
                 try:
                     self._serve(connection, job, self._more)
                 except BaseException as exc:  # told to every caller from now on
-                    fault = exc
+                    fault, self._connection = exc, None
             if fault is not None:
                 for each in self._taken:
                     each.fail(self._refusal(fault))

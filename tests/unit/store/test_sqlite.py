@@ -319,6 +319,7 @@ async def test_one_request_in_a_batch_that_fails_half_done_leaves_no_trace_and_h
 
 async def test_a_cancelled_write_is_still_carried_out_whole(store: SQLiteStore) -> None:
     lease = await start(store)
+    await start(store, "task_2")  # beside another one, a run's writes are the writer thread's
     written: list[str] = []
 
     async def write() -> None:

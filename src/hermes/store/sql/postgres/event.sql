@@ -35,6 +35,26 @@ WITH appended AS (
 UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
 WHERE key = %(key)s;
 
+-- name: append_next
+-- `hold` and `append_event` in one: the fence, whether the task stands as it was left, the append.
+WITH held AS (
+    SELECT task_id FROM message
+    WHERE message_id = %(message_id)s AND state = 'leased' AND worker_id = %(worker_id)s
+        AND token = %(token)s
+    FOR NO KEY UPDATE
+),
+task AS (
+    UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
+    FROM held
+    WHERE task.task_id = held.task_id AND task.status = %(known)s
+    RETURNING task.key
+)
+INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
+SELECT
+    key, %(token)s::bigint, %(seqs)s::bigint, %(event_ids)s, %(types)s, %(versions)s::integer,
+    %(ats)s::bigint, %(datas)s, %(refs)s
+FROM task;
+
 -- name: event_ids_from
 SELECT e.event_id FROM event AS e
 JOIN task AS t ON t.key = e.task

@@ -1,40 +1,31 @@
-"""The composition root: an agent to call, and the application that makes its runs durable."""
+"""The application: a journal, and the process that works on it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
-from hermes.agents import (
-    AgentDefinition,
-    Equipment,
-    Launch,
-    Migration,
-    load_agent,
-)
+from hermes.agents import Launch
 from hermes.agents.code import manifest
-from hermes.core import ids, json
+from hermes.core import ids
 from hermes.core.budget import Limits
 from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task
-from hermes.errors import ConfigError, InputError, NotFoundError, StoreError
-from hermes.loop import Decision, Observer
-from hermes.models import ClientPool, Model, open_model
+from hermes.errors import ConfigError, NotFoundError, StoreError
+from hermes.loop import Decision
 from hermes.runtime import (
     Carrier,
     ChildCommand,
     ChildProcesses,
-    Equip,
     Inline,
     LeaseTimes,
     Order,
@@ -47,7 +38,10 @@ from hermes.runtime import (
 from hermes.runtime.fork import Changes, Forked, Step, check_settled, fork, retry
 from hermes.runtime.replay import Replayed, replay
 from hermes.store import Lease, Store, open_store
-from hermes.tools import Tool, ToolRegistry, tool
+from hermes.tools import ToolRegistry
+
+from .agent import Agent, RunOptions
+from .outfitter import Outfitter, check_own, request_of
 
 if TYPE_CHECKING:
     from hermes.config import Settings
@@ -55,131 +49,6 @@ if TYPE_CHECKING:
 CANCEL_WAIT_S = 5.0
 
 _LOG = logging.getLogger("hermes.app")
-
-
-class Agent:
-    """A model, its tools and its rules: call `run` and get an answer.
-
-    Without an application around it a run lives in memory and writes no file.
-
-    Args:
-        name: Also the name of its queue; letters, digits, `.`, `_`, `-`.
-        role: Who it is, in a few words.
-        instructions: What it is to do and how.
-        tools: `@tool` functions; a plain function becomes an `unsafe` tool.
-        groups: Tool groups to switch on; `core` and `http` by default.
-        model: A model name, `playbook:FILE`, or a `Model`; the settings' `MODEL_NAME` by default.
-        limits: Bounds of one task; 10 steps by default.
-        input_schema: JSON Schema of structured input.
-        output_schema: JSON Schema that the answer has to fit; `output` is then an object.
-        required_tools: Tools that must have succeeded before the end.
-        version: Your word for this state of the agent, such as `2`.
-        migrations: How tasks of older versions go on with this one.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str = "agent",
-        role: str = "",
-        instructions: str = "",
-        tools: Iterable[Tool[..., object] | Callable[..., object]] = (),
-        groups: Sequence[str] | None = None,
-        model: str | Model | None = None,
-        limits: Limits | None = None,
-        input_schema: Mapping[str, object] | None = None,
-        output_schema: Mapping[str, object] | None = None,
-        required_tools: Sequence[str] = (),
-        version: str = "",
-        migrations: Sequence[Migration] = (),
-    ) -> None:
-        self.model = None if model is None or isinstance(model, str) else model
-        self.definition = AgentDefinition(
-            name=name,
-            role=role,
-            instructions=instructions,
-            tools=tuple(map(_as_tool, tools)),
-            groups=tuple(groups) if groups is not None else None,
-            model=model if isinstance(model, str) else None,
-            limits=limits,
-            input_schema=input_schema,
-            output_schema=output_schema,
-            required_tools=tuple(required_tools),
-            version=version,
-            migrations=tuple(migrations),
-        )
-
-    @classmethod
-    def from_file(cls, path: str | Path, *, model: Model | None = None) -> Self:
-        """Read an agent file (TOML or YAML).
-
-        Raises:
-            ConfigError: The file is missing or wrong.
-        """
-        return cls.of(load_agent(Path(path)), model=model)
-
-    @classmethod
-    def of(cls, definition: AgentDefinition, *, model: Model | None = None) -> Self:
-        """An agent out of its definition, with its model if that is at hand."""
-        agent = cls(model=model)
-        agent.definition = definition
-        return agent
-
-    async def run(
-        self,
-        input: str | Mapping[str, object] | AgentRequest,
-        *,
-        variables: Mapping[str, object] | None = None,
-        observers: Sequence[Observer] = (),
-    ) -> AgentResponse:
-        """Carry one task to its end, in memory.
-
-        Args:
-            input: The task in words, or a JSON object that fits the input schema.
-            variables: The variable pool that tools start with.
-            observers: Watch the run as it goes.
-
-        Returns:
-            The answer, the trace and the usage. A failed or partial run is a response as well;
-            look at `status` and `error`.
-
-        Raises:
-            ConfigError: There is no model, or a setting is wrong.
-            InputError: The input is empty or does not fit the input schema.
-        """
-        async with Hermes("memory://") as app:
-            options = RunOptions(observers=observers)
-            return await app.run(self, input, variables=variables, options=options)
-
-    def run_sync(
-        self,
-        input: str | Mapping[str, object] | AgentRequest,
-        *,
-        variables: Mapping[str, object] | None = None,
-    ) -> AgentResponse:
-        """`run` for scripts that have no event loop."""
-
-        async def call() -> AgentResponse:
-            return await self.run(input, variables=variables)
-
-        return anyio.run(call)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How a run is carried out.
-
-    Attributes:
-        stream: Ask the model for a stream and pass its pieces to the observers.
-        observers: Watch the run as it goes.
-        launch: Kept with the task: how `hermes resume` finds agent, tools and settings again.
-        model_chosen: The model of a resume was given on purpose, and may differ from the record's.
-    """
-
-    stream: bool = False
-    observers: Sequence[Observer] = ()
-    launch: Mapping[str, object] = field(default_factory=dict[str, object])
-    model_chosen: bool = False
 
 
 class Hermes:
@@ -206,14 +75,12 @@ class Hermes:
         files: Mapping[str, Launch] | None = None,
         worker_id: str | None = None,
     ) -> None:
-        self._agents = {agent.definition.name: agent for agent in agents}
-        self._roster, self._worker_id = Roster(files), worker_id
+        self._outfitter = Outfitter(agents, Roster(files), settings=lambda: self.settings)
+        self._worker_id = worker_id
         self._database, self._settings = database, settings
         self._clock: Clock = clock or SystemClock()
         self._new_id = new_id
         self._stack = AsyncExitStack()
-        self._models: dict[tuple[str, str | None], Model] = {}
-        self._clients: ClientPool | None = None
         self._turns = Turns()
         self._store: Store | None = None
         self._background: TaskGroup | None = None
@@ -245,10 +112,7 @@ class Hermes:
         trace: TracebackType | None,
     ) -> None:
         try:
-            for model in self._models.values():
-                await model.aclose()
-            if self._clients is not None:
-                await self._clients.aclose()
+            await self._outfitter.aclose()
             if self._background is not None:
                 self._background.cancel_scope.cancel()
                 # The block's own exception is not the group's: it must leave as it is.
@@ -260,7 +124,6 @@ class Hermes:
             finally:
                 await self._stack.__aexit__(kind, exc, trace)
             self._store, self._background, self._carrier = None, None, None
-            self._models, self._clients = {}, None
 
     @property
     def settings(self) -> Settings:
@@ -315,8 +178,8 @@ class Hermes:
             StoreError: The journal cannot be written; what was committed can be resumed.
         """
         options = options or RunOptions()
-        request = _request(input, session_id, metadata)
-        equipment = self._equip(agent, options, self.settings)
+        request = request_of(input, session_id, metadata)
+        equipment = self._outfitter.equip(agent, options, self.settings)
         order = self._order(agent, request, equipment.limits, variables, dedupe_key, options)
         own_key = None if dedupe_key is None else f"{agent.definition.name} {dedupe_key}"
         async with (
@@ -324,7 +187,7 @@ class Hermes:
             self._turns.take("dedupe key", own_key),
         ):
             try:
-                equip = self._equipper(agent, order.task_id, equipment)
+                equip = self._outfitter.equipper(agent, order.task_id, equipment)
                 return await self._inline.begin(order, equipment, equip)
             except anyio.get_cancelled_exc_class():
                 await self._cancel_quickly(order.task_id)
@@ -358,7 +221,7 @@ class Hermes:
         Raises:
             InputError: The input is empty or does not fit the input schema.
         """
-        request = _request(input, session_id, metadata)
+        request = request_of(input, session_id, metadata)
         limits = agent.definition.limits or Limits(max_steps=self.settings.max_steps)
         order = self._order(agent, request, limits, variables, dedupe_key, options or RunOptions())
         done, _ = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
@@ -394,12 +257,12 @@ class Hermes:
         """
         task = await self.store.task(task_id)
         settings = self.settings.as_recorded(task.spec.launch.get("settings"))
-        equipment = self._equip(agent, options or RunOptions(), settings)
+        equipment = self._outfitter.equip(agent, options or RunOptions(), settings)
         equipment = replace(
             equipment, limits=limits or task.spec.limits, accept_changes=accept_changes
         )
-        _check_own(task, agent)
-        equip = self._equipper(agent, task_id, equipment)
+        check_own(task, agent)
+        equip = self._outfitter.equipper(agent, task_id, equipment)
         try:
             return await self._inline.go_on(task_id, equipment, equip, decision=decision)
         except anyio.get_cancelled_exc_class():
@@ -421,7 +284,7 @@ class Hermes:
             InputError: It was never begun.
         """
         task = await self.store.task(task_id)
-        model, registry = self._offline(agent, task)
+        model, registry = self._outfitter.offline(agent, task)
         return await replay(
             self.store, task_id, agent.definition, registry, model, clock=self._clock
         )
@@ -453,7 +316,7 @@ class Hermes:
         await check_settled(self.store, task_id)
         if at is not None:
             return await self._fork(task_id, agent, at, changes or Changes(), is_retry=True)
-        _check_own(await self.store.task(task_id), agent)
+        check_own(await self.store.task(task_id), agent)
         return await retry(
             self.store, task_id, changes or Changes(), clock=self._clock, new_id=self._new_id
         )
@@ -462,7 +325,7 @@ class Hermes:
         self, task_id: str, agent: Agent, at: str, changes: Changes, *, is_retry: bool
     ) -> Forked:
         task = await self.store.task(task_id)
-        model, registry = self._offline(agent, task)
+        model, registry = self._outfitter.offline(agent, task)
         code = manifest(agent.definition, registry, model, goal=task.spec.goal)
         return await fork(
             self.store,
@@ -473,16 +336,6 @@ class Hermes:
             new_id=self._new_id,
             is_retry=is_retry,
         )
-
-    def _offline(self, agent: Agent, task: Task) -> tuple[Model | str, ToolRegistry]:
-        """What decides, by its name alone where nothing is to be asked, and the tools."""
-        _check_own(task, agent)
-        settings = self.settings.as_recorded(task.spec.launch.get("settings"))
-        registry = agent.definition.registry(settings.tool_groups)
-        spec = agent.definition.model or settings.model_name or ""
-        if agent.model is not None:
-            return agent.model, registry
-        return (self._model(spec, settings) if spec.startswith("playbook:") else spec), registry
 
     async def cancel(self, task_id: str, *, wait_s: float = CANCEL_WAIT_S) -> list[Task]:
         """End a task and all below it; what nobody works on is settled here.
@@ -533,7 +386,7 @@ class Hermes:
         alone = None if child is None else ChildProcesses(self.store, child, new_id=self._new_id)
         return WorkLoop(
             self._at_work,
-            equip=self._equip_task,
+            equip=self._outfitter.equip_task,
             concurrency=concurrency or self.settings.concurrency,
             receivers=queues,
             task_id=task_id,
@@ -593,80 +446,3 @@ class Hermes:
             code_version=agent.definition.digest,
             dedupe_key=dedupe_key,
         )
-
-    def _equipper(self, agent: Agent, task_id: str, equipment: Equipment) -> Equip:
-        """How a caller's task and those below it are equipped."""
-
-        def equip(task: Task) -> Equipment:
-            if task.task_id == task_id:
-                return equipment
-            below = self._equip_task(task, caller=agent)
-            return replace(below, accept_changes=equipment.accept_changes)
-
-        return equip
-
-    def _equip_task(self, task: Task, *, caller: Agent | None = None) -> Equipment:
-        name = task.spec.agent
-        agent = self._agents.get(name)
-        if caller is not None and caller.definition.name == name:
-            agent = caller
-        if agent is None:
-            agent = Agent.of(self._roster.definition(task))
-        settings = self.settings.as_recorded(task.spec.launch.get("settings"))
-        return replace(self._equip(agent, RunOptions(), settings), limits=task.spec.limits)
-
-    def _equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
-        definition = agent.definition
-        return Equipment(
-            agent=definition,
-            model=agent.model or self._model(definition.model, settings),
-            registry=definition.registry(settings.tool_groups),
-            limits=definition.limits or Limits(max_steps=settings.max_steps),
-            stream=options.stream,
-            result_limit_chars=settings.result_limit_chars,
-            observers=tuple(options.observers),
-            model_chosen=options.model_chosen,
-        )
-
-    def _model(self, name: str | None, settings: Settings) -> Model:
-        spec = name or settings.model_name or ""
-        place = (spec, settings.api_base)
-        if place not in self._models:
-            if self._clients is None:
-                self._clients = ClientPool(timeout_s=settings.model_timeout_s)
-            self._models[place] = open_model(
-                spec,
-                base_url=settings.api_base,
-                api_key=settings.api_key.get_secret_value() if settings.api_key else None,
-                client=self._clients,
-                timeout_s=settings.model_timeout_s,
-            )
-        return self._models[place]
-
-
-def _check_own(task: Task, agent: Agent) -> None:
-    if task.spec.agent != agent.definition.name:
-        raise InputError(
-            f"task {task.task_id} is of agent {task.spec.agent!r}, not {agent.definition.name!r}",
-            hint="go on with its own agent",
-        )
-
-
-def _as_tool(item: Tool[..., object] | Callable[..., object]) -> Tool:
-    return cast("Tool", item) if isinstance(item, Tool) else tool(item)
-
-
-def _request(
-    given: object, session_id: str | None, metadata: Mapping[str, object] | None
-) -> AgentRequest:
-    if isinstance(given, AgentRequest):
-        request = given
-    elif isinstance(given, str):
-        request = AgentRequest(input=given)
-    elif (table := json.as_object(given)) is not None:
-        request = AgentRequest(input=table)
-    else:
-        raise InputError(f"the input of a run is text or an object, got {type(given).__name__}")
-    if session_id is not None:
-        request = replace(request, session_id=session_id)
-    return replace(request, metadata=metadata) if metadata is not None else request

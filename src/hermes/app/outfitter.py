@@ -1,0 +1,143 @@
+"""What a run works with: its agent's model, tools and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hermes.agents import Equipment
+from hermes.core import json
+from hermes.core.budget import Limits
+from hermes.core.request import AgentRequest
+from hermes.core.task import Task
+from hermes.errors import InputError
+from hermes.models import ClientPool, Model, open_model
+from hermes.runtime import Equip, Roster
+from hermes.tools import ToolRegistry
+
+from .agent import Agent, RunOptions
+
+if TYPE_CHECKING:
+    from hermes.config import Settings
+
+
+class Outfitter:
+    """Finds agents, and opens each model once.
+
+    Args:
+        agents: Found by name.
+        roster: Where the others come from.
+        settings: Those in force, read on first use.
+    """
+
+    def __init__(
+        self, agents: Iterable[Agent], roster: Roster, *, settings: Callable[[], Settings]
+    ) -> None:
+        self._agents = {agent.definition.name: agent for agent in agents}
+        self._roster, self._settings = roster, settings
+        self._models: dict[tuple[str, str | None], Model] = {}
+        self._clients: ClientPool | None = None
+
+    async def aclose(self) -> None:
+        """Close the models that were opened."""
+        for model in self._models.values():
+            await model.aclose()
+        if self._clients is not None:
+            await self._clients.aclose()
+        self._models, self._clients = {}, None
+
+    def equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
+        """What an agent of a program works with.
+
+        Raises:
+            ConfigError: There is no model, or a setting of it is wrong.
+        """
+        definition = agent.definition
+        return Equipment(
+            agent=definition,
+            model=agent.model or self._model(definition.model, settings),
+            registry=definition.registry(settings.tool_groups),
+            limits=definition.limits or Limits(max_steps=settings.max_steps),
+            stream=options.stream,
+            result_limit_chars=settings.result_limit_chars,
+            observers=tuple(options.observers),
+            model_chosen=options.model_chosen,
+        )
+
+    def equip_task(self, task: Task, *, caller: Agent | None = None) -> Equipment:
+        """What a task is worked on with that was handed on, or that a worker claimed.
+
+        Raises:
+            ConfigError: Its agent is not known here.
+        """
+        name = task.spec.agent
+        agent = self._agents.get(name)
+        if caller is not None and caller.definition.name == name:
+            agent = caller
+        if agent is None:
+            agent = Agent.of(self._roster.definition(task))
+        settings = self._settings().as_recorded(task.spec.launch.get("settings"))
+        return replace(self.equip(agent, RunOptions(), settings), limits=task.spec.limits)
+
+    def equipper(self, agent: Agent, task_id: str, equipment: Equipment) -> Equip:
+        """How a caller's task and those below it are equipped."""
+
+        def equip(task: Task) -> Equipment:
+            if task.task_id == task_id:
+                return equipment
+            below = self.equip_task(task, caller=agent)
+            return replace(below, accept_changes=equipment.accept_changes)
+
+        return equip
+
+    def offline(self, agent: Agent, task: Task) -> tuple[Model | str, ToolRegistry]:
+        """What decides, by its name alone where nothing is to be asked, and the tools."""
+        check_own(task, agent)
+        settings = self._settings().as_recorded(task.spec.launch.get("settings"))
+        registry = agent.definition.registry(settings.tool_groups)
+        spec = agent.definition.model or settings.model_name or ""
+        if agent.model is not None:
+            return agent.model, registry
+        return (self._model(spec, settings) if spec.startswith("playbook:") else spec), registry
+
+    def _model(self, name: str | None, settings: Settings) -> Model:
+        spec = name or settings.model_name or ""
+        place = (spec, settings.api_base)
+        if place not in self._models:
+            if self._clients is None:
+                self._clients = ClientPool(timeout_s=settings.model_timeout_s)
+            self._models[place] = open_model(
+                spec,
+                base_url=settings.api_base,
+                api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+                client=self._clients,
+                timeout_s=settings.model_timeout_s,
+            )
+        return self._models[place]
+
+
+def check_own(task: Task, agent: Agent) -> None:
+    """Raise InputError if the task is another agent's."""
+    if task.spec.agent != agent.definition.name:
+        raise InputError(
+            f"task {task.task_id} is of agent {task.spec.agent!r}, not {agent.definition.name!r}",
+            hint="go on with its own agent",
+        )
+
+
+def request_of(
+    given: object, session_id: str | None, metadata: Mapping[str, object] | None
+) -> AgentRequest:
+    """The request out of what a caller gives: words, an object, or a request."""
+    if isinstance(given, AgentRequest):
+        request = given
+    elif isinstance(given, str):
+        request = AgentRequest(input=given)
+    elif (table := json.as_object(given)) is not None:
+        request = AgentRequest(input=table)
+    else:
+        raise InputError(f"the input of a run is text or an object, got {type(given).__name__}")
+    if session_id is not None:
+        request = replace(request, session_id=session_id)
+    return replace(request, metadata=metadata) if metadata is not None else request
