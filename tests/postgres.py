@@ -22,8 +22,14 @@ from psycopg.rows import TupleRow
 SHARED = os.environ.get("HERMES_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 ACCOUNT = "postgres"
 
-Cut = Literal["before the commit", "after the commit"]
-_SIGNS: dict[Cut, bytes] = {"before the commit": b"BEGIN\0", "after the commit": b"COMMIT\0"}
+Cut = Literal["before the commit", "after the commit", "before it is sent", "after the insert"]
+_SIGNS: dict[Cut, tuple[bool, bytes]] = {
+    "before the commit": (True, b"BEGIN\0"),
+    "after the commit": (True, b"COMMIT\0"),
+    "before it is sent": (False, b""),
+    "after the insert": (True, b"INSERT 0 "),
+}
+"""Whether the sign is in what the server says, and the sign."""
 
 
 def connect(server: str = SHARED) -> psycopg.Connection[TupleRow]:
@@ -205,7 +211,11 @@ class Line:
         self.url, self.cuts, self.is_mute = "", 0, False
 
     def cut(self, when: Cut) -> None:
-        """Cut once: when the server says that it has begun a transaction, or has committed it."""
+        """Cut once.
+
+        When the server says that it has begun a transaction, has committed it, or has inserted
+        rows; or when the next statement comes.
+        """
         self._cut = when
 
     @asynccontextmanager
@@ -223,13 +233,14 @@ class Line:
                 writer.close()
             await asyncio.gather(*self._calls, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._calls.add(task := asyncio.ensure_future(self._carry(reader, writer)))
-        await asyncio.wait([task])
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Not a coroutine: its task might begin only after `laid` has looked what there is to end.
+        self._writers.add(writer)
+        self._calls.add(asyncio.ensure_future(self._carry(reader, writer)))
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(self._host, self._port)
-        self._writers |= {writer, far_writer}
+        self._writers.add(far_writer)
         there = asyncio.ensure_future(self._forward(reader, far_writer, is_answer=False))
         back = asyncio.ensure_future(self._forward(far_reader, writer, is_answer=True))
         await asyncio.wait([there, back], return_when=asyncio.FIRST_COMPLETED)
@@ -241,9 +252,11 @@ class Line:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
     ) -> None:
         while data := await reader.read(65536):
-            if is_answer and self._cut and _SIGNS[self._cut] in data:
-                self._cut, self.cuts = None, self.cuts + 1
-                return
+            if self._cut is not None:
+                comes_back, sign = _SIGNS[self._cut]
+                if comes_back == is_answer and sign in data:
+                    self._cut, self.cuts = None, self.cuts + 1
+                    return
             if not (is_answer and self.is_mute):
                 writer.write(data)
                 await writer.drain()

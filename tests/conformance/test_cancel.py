@@ -255,3 +255,8 @@ async def test_a_lease_keeps_its_counts_when_it_is_passed_on(store: Store) -> No
 
     assert passed.crashes == lease.crashes == 1
     await store.append(passed, [record("task_1", 4, TaskResumed(worker="w", reason="crash"))])
+
+
+async def test_an_id_that_no_store_can_hold_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFoundError):
+        await store.request_cancel("task_\udcff")

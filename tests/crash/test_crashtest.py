@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +124,46 @@ def test_an_agent_without_an_offline_model_is_refused(folder: Path) -> None:
     result = crashtest(folder, "--goal", "anything", code=2)
 
     assert "--script" in str(result["error"])
+
+
+def test_a_test_that_proves_little_says_so(folder: Path) -> None:
+    words = ["--playbook", "p.yaml", "--goal", "something else", "--points", "1"]
+    result = crashtest(folder, *words, code=0)
+
+    assert result["notes"] == [
+        "the task ends as failed without a crash too",
+        "no tool was called, so only Hermes itself was tried",
+    ]
+
+
+def test_a_script_that_cannot_be_read_is_told_in_one_line(folder: Path) -> None:
+    (folder / "s.yaml").write_text("- text: [\n")
+    error = crashtest(folder, "--script", "s.yaml", code=2)["error"]
+
+    assert "s.yaml, line 2, column 1: is not YAML" in str(error)
+    assert "\\n" not in str(error)
+
+
+def test_a_playbook_that_is_not_there_is_told_before_anything_runs(folder: Path) -> None:
+    error = crashtest(folder, "--playbook", "q.yaml", "--goal", "sound", code=2)["error"]
+
+    assert "cannot read playbook 'q.yaml': No such file" in str(error)
+
+
+@pytest.mark.parametrize("name", [".", "none/effects.txt"])
+def test_effects_that_can_be_no_file_are_refused(folder: Path, name: str) -> None:
+    words = ["--playbook", "p.yaml", "--goal", "sound", "--effects", name]
+    result = crashtest(folder, *words, code=2)
+
+    assert "give the file to which the tools append" in str(result["error"])
+
+
+def test_what_cannot_be_copied_is_left_out_of_the_copies(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    (folder / "broken").symlink_to("nowhere")
+    words = ["--playbook", "p.yaml", "--goal", "sound", "--points", "1"]
+
+    assert crashtest(folder, *words, code=0)["broken"] == 0
 
 
 def runs(result: dict[str, object]) -> list[dict[str, object]]:

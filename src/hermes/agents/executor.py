@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -12,11 +13,18 @@ from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.chat import AssistantMessage, ChatMessage, SystemMessage, UserMessage
 from hermes.core.clock import Clock
-from hermes.core.events import Recorded, TaskResumed, TaskSettled, TaskStarted, ToolStarted
+from hermes.core.events import (
+    Recorded,
+    TaskResumed,
+    TaskSettled,
+    TaskStarted,
+    ToolReturned,
+    ToolStarted,
+)
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import TERMINAL, Task, TaskState, fold
-from hermes.errors import NotFoundError
+from hermes.errors import ConflictError, NotFoundError, StaleLeaseError
 from hermes.loop import (
     Decision,
     Journal,
@@ -25,6 +33,7 @@ from hermes.loop import (
     RunSetup,
     RunState,
     Tenure,
+    cancelled_by,
     decide,
     has_news,
     settle_cancelled,
@@ -34,12 +43,12 @@ from hermes.loop import (
 from hermes.loop.suspend import suspend
 from hermes.models import Model
 from hermes.store import Lease, Store, TaskQuery, Wait
-from hermes.telemetry import TraceView
-from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry
+from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry, is_at_work
 
 from .code import Passage, manifest, passage, recorded_codes
 from .definition import AgentDefinition
 from .passage import present_model, present_tools, refuse_changed, take_over
+from .report import Report
 
 LEASE_S = 30.0
 EARLIER_TASKS = 10
@@ -85,8 +94,9 @@ class Holding:
             (lease lost, drain's grace over). Nothing is written then.
         check_lease: Called directly before each model and tool call; raises `StaleLeaseError`
             when the lease may have run out.
-        holder_is_gone: Whether the death of every earlier holder is proved. If not, a call that
-            one of them began is reconciled or made again only after its own timeout and a lease.
+        holder_is_gone: Whether the death of every other holder is proved. If not, a call that one
+            of them began is reconciled or made again only after its own timeout and a lease; the
+            same holds for one that is still at work in a thread of this process.
         lease_s: How long a lease is valid without a sign of life.
     """
 
@@ -136,7 +146,7 @@ class Executor:
         """
         if records is None:
             records = await self._store.events(lease.message.task_id)
-        report = _Report(records)
+        report = Report(records)
         journal = self._journal(lease, records, (report, *equipment.observers))
         tenure = self._tenure(records, holding)
         waits = await self._waits(journal)
@@ -146,6 +156,9 @@ class Executor:
         else:
             try:
                 await self._work(journal, equipment, reason, decision, tenure, records, waits)
+            except StaleLeaseError:
+                await self._testify(journal)
+                raise
             except anyio.get_cancelled_exc_class():
                 if holding.interrupted():
                     raise
@@ -160,7 +173,26 @@ class Executor:
         journal = self._journal(lease, records, observers)
         if journal.task.state.is_terminal:
             await journal.finish()
-        await settle_cancelled(journal)
+        else:
+            by = cancelled_by(journal, await self._waits(journal))
+            await settle_cancelled(journal, by=by or "")
+
+    async def _testify(self, journal: Journal) -> None:
+        """End open doubts by results that came too late to be written: the calls did take place."""
+        late = {
+            record.event.path: record.event
+            for record in journal.unwritten
+            if isinstance(record.event, ToolReturned)
+        }
+        if not late:
+            return
+        for review in await self._store.reviews(task_id=journal.task.task_id):
+            event = late.get(review.path)
+            if review.reason == "in_doubt" and event is not None:
+                with suppress(ConflictError):  # a person was faster
+                    await self._store.decide(
+                        review.review_id, "done", answer=event.content, by=journal.lease.worker_id
+                    )
 
     async def _waits(self, journal: Journal) -> list[Wait]:
         """The task's waits; a task that never began and a settled one have none."""
@@ -229,9 +261,12 @@ class Executor:
 
     def _tenure(self, records: Sequence[Recorded], holding: Holding) -> Tenure:
         begun = {r.event.path: r.at for r in records if isinstance(r.event, ToolStarted)}
+        task_id = records[0].task_id if records else ""
 
         def free_at(call: ToolStarted) -> datetime | None:
-            if holding.holder_is_gone or call.path not in begun:
+            if call.path not in begun:
+                return None
+            if holding.holder_is_gone and not is_at_work(f"{task_id}{call.path}"):
                 return None
             due = begun[call.path] + timedelta(seconds=(call.timeout_s or 0) + holding.lease_s)
             return due if due > self._clock.now() else None
@@ -307,37 +342,6 @@ class Executor:
         return [UserMessage(text=task.spec.goal), AssistantMessage(text=text)]
 
 
-class _Report:
-    """Watches a journal, old or live, for what the response needs."""
-
-    def __init__(self, records: Sequence[Recorded]) -> None:
-        self.view, self.settled = TraceView(), None
-        for record in records:
-            self.recorded(record)
-
-    def recorded(self, record: Recorded) -> None:
-        self.view.follow(record)
-        if isinstance(record.event, TaskSettled):
-            self.settled: TaskSettled | None = record.event
-
-    def delta(self, text: str, *, reasoning: bool = False) -> None:
-        pass
-
-    def progress(self, path: str, text: str) -> None:
-        pass
-
-    def response(self, task: Task, state: RunState) -> AgentResponse:
-        return AgentResponse(
-            output=self.settled.output if self.settled else (state.so_far() or None),
-            trace=tuple(self.view.entries),
-            usage=task.status.spent.usage,
-            task_id=task.task_id,
-            status=task.state.value,
-            error=task.status.error,
-            pending=task.status.pending,
-        )
-
-
 def _is_for_nothing(journal: Journal, waits: Sequence[Wait]) -> bool:
     """Whether a message comes to a task that goes on waiting, with no answer that it lacks."""
     is_waiting = journal.task.state is TaskState.WAITING
@@ -351,19 +355,3 @@ def _request(task: Task) -> AgentRequest:
         session_id=task.spec.session_id,
         metadata=task.spec.metadata,
     )
-
-
-def response_of(records: Sequence[Recorded]) -> AgentResponse:
-    """What a recorded task came to so far.
-
-    Args:
-        records: Its whole stream.
-
-    Raises:
-        NotFoundError: The stream is empty.
-    """
-    task = fold(records)
-    if task is None:
-        raise NotFoundError("no such task")
-    state = RunState.of(record.event for record in records)
-    return _Report(records).response(task, state)

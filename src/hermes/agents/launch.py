@@ -97,8 +97,21 @@ class Launch:
             max_steps=flags.max_steps or self.max_steps,
         )
         if flags.chooses_model:
-            return replace(chosen, playbook=flags.playbook, model=flags.model)
+            chosen = replace(chosen, playbook=flags.playbook, model=flags.model)
+        chosen._require_files(other_than=flags)
         return chosen
+
+    def _require_files(self, *, other_than: Launch) -> None:
+        """Say which file of the record is gone; what is wrong with the flags' is told elsewhere."""
+        named = {other_than.agent, *other_than.tools, other_than.playbook}
+        options = [(self.agent, "agent"), (self.playbook, "playbook")]
+        options += [(path, "tools") for path in self.tools]
+        for path, option in options:
+            if path is not None and path not in named and not path.exists():
+                raise ConfigError(
+                    f"{path}: is gone, and the task was started with it",
+                    hint=f"put it back, or name another one with --{option} FILE",
+                )
 
     def definition(self) -> AgentDefinition:
         """The agent that this describes, `max_steps` aside.

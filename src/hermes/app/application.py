@@ -20,7 +20,7 @@ from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.core.task import Task
-from hermes.errors import ConfigError, NotFoundError, StoreError
+from hermes.errors import ConfigError, InputError, NotFoundError, StoreError
 from hermes.loop import Decision
 from hermes.runtime import (
     Carrier,
@@ -289,6 +289,17 @@ class Hermes:
             self.store, task_id, agent.definition, registry, model, clock=self._clock
         )
 
+    def check_ready(self, task: Task, agent: Agent) -> None:
+        """Refuse an agent that could not go on with a task here, before anything is submitted.
+
+        Raises:
+            ConfigError: A file, a tool or a model is missing or wrong.
+            InputError: The task is another agent's.
+        """
+        check_own(task, agent)
+        settings = self.settings.as_recorded(task.spec.launch.get("settings"))
+        self._outfitter.equip(agent, RunOptions(), settings)
+
     async def fork(self, task_id: str, agent: Agent, *, at: str, changes: Changes) -> Forked:
         """Submit a task that begins with the record of another one; `resume` carries it.
 
@@ -316,7 +327,7 @@ class Hermes:
         await check_settled(self.store, task_id)
         if at is not None:
             return await self._fork(task_id, agent, at, changes or Changes(), is_retry=True)
-        check_own(await self.store.task(task_id), agent)
+        self._outfitter.offline(agent, await self.store.task(task_id))  # raises what is wrong
         return await retry(
             self.store, task_id, changes or Changes(), clock=self._clock, new_id=self._new_id
         )
@@ -361,7 +372,15 @@ class Hermes:
 
         Returns:
             False if it had happened before: nothing is changed then.
+
+        Raises:
+            InputError: No task can wait for such a name.
         """
+        if not name.strip() or "\x00" in name:
+            raise InputError(
+                f"an event needs a name, got {name!r:.80}",
+                hint="give the name that a task waits for",
+            )
         return await self.store.signal(name, payload)
 
     def worker(
@@ -382,7 +401,14 @@ class Hermes:
             child: Starts a process for a message that was in the hands of one when it died;
                 without it, this one handles it.
             on_claim: Called with each message that is claimed.
+
+        Raises:
+            InputError: Such a worker would never take anything.
         """
+        if isinstance(queues, str):
+            raise InputError(f"queues is a list of names, got {queues!r:.80}", hint="write [name]")
+        if concurrency is not None and concurrency < 1:
+            raise InputError(f"a worker carries 1 task at a time or more, got {concurrency}")
         alone = None if child is None else ChildProcesses(self.store, child, new_id=self._new_id)
         return WorkLoop(
             self._at_work,

@@ -13,7 +13,7 @@ from hermes.agents import AgentDefinition, load_agent
 from hermes.app import Agent
 from hermes.config import load_settings
 from hermes.errors import ConfigError, InputError
-from hermes.models import Model
+from hermes.models import Model, load_playbook
 from hermes.testing.crash import CrashTest, Outcome
 from hermes.testing.faults import Point
 from hermes.testing.replies import RepliesModel, Reply, read_replies
@@ -92,37 +92,39 @@ class _FoundAgent:
         if order.playbook is not None and order.script is not None:
             raise ConfigError("--playbook and --script exclude each other", hint="give one of them")
         replies = read_replies(order.script) if order.script is not None else None
+        definition = _definition(order.agent, order.playbook, Path.cwd())
+        if order.playbook is not None:
+            load_playbook(order.playbook)  # told here, and not from a process in a copy
         goal = order.goal
         if goal is None and isinstance(replies, Mapping):
             goal = next(iter(replies))
         if goal is None and replies is None:
             raise InputError("a playbook decides by the goal", hint="give --goal TEXT")
-        found = cls(path=order.agent, playbook=order.playbook, replies=replies, goal=goal or "go")
-        definition = found.definition(Path.cwd())
         is_offline = (definition.model or "").startswith("playbook:")
         if replies is None and not is_offline:
             raise ConfigError(
                 f"agent {definition.name!r} has no model that works offline",
                 hint="give --playbook FILE, or --script FILE with the replies",
             )
-        return found
+        return cls(path=order.agent, playbook=order.playbook, replies=replies, goal=goal or "go")
 
     def make(self, folder: Path) -> list[Agent]:
         """The agent, in its folder; called in a process of its own."""
         os.chdir(folder)
         model: Model | None = None if self.replies is None else RepliesModel(self.replies)
-        return [Agent.of(self.definition(folder), model=model)]
+        return [Agent.of(_definition(self.path, self.playbook, folder), model=model)]
 
-    def definition(self, folder: Path) -> AgentDefinition:
-        """The agent as it is read in a folder."""
-        path = _within(self.path, folder)
-        if path.suffix == ".py":
-            definition = AgentDefinition(tools=tuple(load_tools(path)))
-        else:
-            definition = load_agent(path)
-        if self.playbook is None:
-            return definition
-        return replace(definition, model=f"playbook:{_within(self.playbook, folder)}")
+
+def _definition(agent: Path, playbook: Path | None, folder: Path) -> AgentDefinition:
+    """The agent as it is read in a folder."""
+    path = _within(agent, folder)
+    if path.suffix == ".py":
+        definition = AgentDefinition(tools=tuple(load_tools(path)))
+    else:
+        definition = load_agent(path)
+    if playbook is None:
+        return definition
+    return replace(definition, model=f"playbook:{_within(playbook, folder)}")
 
 
 def _within(path: Path, folder: Path) -> Path:
@@ -156,6 +158,7 @@ def _print(
                 "broken": broken,
                 "seed": order.seed,
                 "unsteady_files": list(unsteady),
+                "notes": _doubts(outcomes[0]),
                 "runs": [_object(item) for item in outcomes],
             }
         )
@@ -170,9 +173,21 @@ def _print(
     lines += [
         f"note: {name} differs without a crash too; its lines were counted" for name in unsteady
     ]
+    lines += [f"note: {doubt}" for doubt in _doubts(outcomes[0])]
     told = "every promise was kept" if not broken else f"promises were broken in {broken}"
-    lines.append(f"{output.count(len(outcomes) - 1, 'crash')[:-1]}es: {told}")
+    crashes = len(outcomes) - 1
+    lines.append(f"{crashes:,} {'crash' if crashes == 1 else 'crashes'}: {told}")
     output.print_text("\n".join(lines))
+
+
+def _doubts(clean: Outcome) -> list[str]:
+    """Why kept promises may say little about this agent."""
+    doubts: list[str] = []
+    if clean.status != "succeeded":
+        doubts.append(f"the task ends as {clean.status} without a crash too")
+    if not clean.history.effects:
+        doubts.append("no tool was called, so only Hermes itself was tried")
+    return doubts
 
 
 def _row(item: Outcome) -> tuple[str, str, str, str, str]:

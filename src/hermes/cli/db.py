@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
+from .options import AsJson
+
 app = typer.Typer(
     help="The database as a whole: how it stands, migrate, backup, prune.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print exactly one JSON value on stdout, the rest on stderr.")
-]
 
 
 @app.command()

@@ -6,13 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermes.core.clock import SystemClock, rfc3339
+from hermes.core.events import Pending
 from hermes.core.task import Task, TaskState
-from hermes.runtime import is_gone
+from hermes.runtime import is_gone, open_tasks
 from hermes.store import MAX_TASKS, MessageRow, Review, Store, TaskQuery, Wait, Worker
 
 from . import output
 
 _GOAL_WIDTH = 60
+_SHOWN_CHILDREN = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldUp:
+    """A task for whose end those above it wait, and what it waits for itself."""
+
+    task: Task
+    pending: Sequence[Pending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +32,7 @@ class Family:
     Attributes:
         children: The oldest first, at most `MAX_TASKS`.
         reviews: Open ones.
+        held_up_by: As of `holding_up`.
         holder: The process that works on it, or did when it died.
         is_broken_off: Its holder lives no more.
         is_to_be_cancelled: Somebody asked for its end, and it has not come yet.
@@ -31,6 +42,7 @@ class Family:
     children: Sequence[Task]
     waits: Sequence[Wait]
     reviews: Sequence[Review]
+    held_up_by: Sequence[HoldUp]
     holder: Worker | None
     is_broken_off: bool
     is_to_be_cancelled: bool
@@ -52,6 +64,7 @@ async def family_of(store: Store, task: Task, *, lease_s: float) -> Family:
         children=children[::-1],
         waits=await store.waits(task.task_id),
         reviews=await store.reviews(task_id=task.task_id),
+        held_up_by=await holding_up(store, task.task_id),
         holder=holder,
         is_broken_off=holder is not None and is_gone(holder, clock=SystemClock(), lease_s=lease_s),
         is_to_be_cancelled=await _is_to_be_cancelled(store, task, messages),
@@ -94,11 +107,39 @@ def relations(family: Family) -> list[str]:
     for child in family.children:
         goal = output.short(child.spec.goal, _GOAL_WIDTH)
         lines.append(f"         {child.task_id}  {child.state}  {goal}")
-        lines.extend(
-            f"           asks a person: hermes review show {pending.review_id}"
-            for pending in child.status.pending
-            if pending.review_id
-        )
+    return lines
+
+
+async def holding_up(store: Store, task_id: str) -> list[HoldUp]:
+    """What keeps a task waiting for its children: unsettled ones that do not only do the same."""
+    found: list[HoldUp] = []
+    for task in await open_tasks(store, task_id):
+        pending = await still_pending(store, task)
+        only_children = bool(pending) and all(item.kind == "children" for item in pending)
+        if task.task_id != task_id and not only_children:
+            found.append(HoldUp(task=task, pending=pending))
+    return found
+
+
+async def still_pending(store: Store, task: Task) -> list[Pending]:
+    """What a task waits for, without what has come and is only not taken in yet."""
+    ended = {wait.wait_id for wait in await store.waits(task.task_id) if wait.ended}
+    return [item for item in task.status.pending if item.wait_id not in ended]
+
+
+def reasons(held_up_by: Sequence[HoldUp]) -> list[str]:
+    """What to do so that children come to their end, a line each."""
+    lines: list[str] = []
+    for item in held_up_by[:_SHOWN_CHILDREN]:
+        task, goal = item.task, output.short(item.task.spec.goal, _GOAL_WIDTH)
+        lines.append(f"child {task.task_id} ({goal}):")
+        for pending in item.pending:
+            lines.extend(f"  {line}" for line in output.waiting(pending, task.task_id))
+        if not item.pending:
+            lines.append(f"  not settled: `hermes show {task.task_id}` says who has it")
+    left = len(held_up_by) - _SHOWN_CHILDREN
+    if left > 0:
+        lines.append(f"and {left:,} more: `hermes review list` shows what people are asked")
     return lines
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from hermes.config import Settings
 from hermes.core.task import Task
 from hermes.errors import InputError, NotFoundError
+from hermes.runtime import open_tasks
 from hermes.store import MAX_TASKS, Review, Store, TaskQuery
 
 _MIN_CHARS = 4
@@ -64,21 +65,19 @@ def _last_id(tasks: list[Task]) -> str | None:
 async def find_task(store: Store, wanted: str) -> Task:
     """A task by its id, by `last`, or by the first or last characters of its id.
 
+    `last` is the newest that a person has started: the tasks that it handed work to are no such.
+
     Raises:
         NotFoundError: No task fits.
         InputError: Several fit.
     """
     if wanted == "last":
-        newest = await store.tasks(TaskQuery(limit=1))
-        if not newest:
-            raise NotFoundError("there are no tasks yet", hint="start one with `hermes run`")
-        return newest[0]
+        return await _last(store)
     try:
         return await store.task(wanted)
     except NotFoundError:
-        if len(wanted) < _MIN_CHARS:
-            raise
-    candidates = await all_tasks(store, TaskQuery())
+        pass
+    candidates = await all_tasks(store, TaskQuery()) if len(wanted) >= _MIN_CHARS else []
     found = [
         task
         for task in candidates
@@ -91,10 +90,21 @@ async def find_task(store: Store, wanted: str) -> Task:
     return found[0]
 
 
+async def _last(store: Store) -> Task:
+    page = await store.tasks(TaskQuery(limit=1))
+    while page:
+        for task in page:
+            if task.spec.parent_id is None:
+                return task
+        page = await store.tasks(TaskQuery(limit=MAX_TASKS, before=page[-1].task_id))
+    raise NotFoundError("there are no tasks yet", hint="start one with `hermes run`")
+
+
 async def find_review(store: Store, wanted: str) -> Review:
     """A review by its id, the first or last characters of it, or by a task that has one open.
 
-    Of a task with no open review and one that was decided, it is that one.
+    Of a task with no open review it is the open one of a task below it, or else one of its own
+    that was decided.
 
     Raises:
         NotFoundError: No review fits.
@@ -120,12 +130,24 @@ async def find_review(store: Store, wanted: str) -> Review:
             f"no review and no task {wanted!r}", hint="`hermes review list` lists the open ones"
         ) from exc
     of_task = await store.reviews(task_id=task.task_id, is_open=None, limit=ALL_REVIEWS)
-    if not of_task:
+    still_open = [review for review in of_task if review.decision is None]
+    if not still_open:
+        still_open = await _reviews_below(store, task)
+    if not (of_task or still_open):
         raise NotFoundError(
             f"task {task.task_id} asks nobody", hint=f"`hermes show {task.task_id}` says how it is"
         )
-    still_open = [review for review in of_task if review.decision is None]
     return _one_review(still_open or of_task, f"task {task.task_id}")
+
+
+async def _reviews_below(store: Store, task: Task) -> list[Review]:
+    below = await open_tasks(store, task.task_id)
+    return [
+        review
+        for child in below
+        if child.task_id != task.task_id
+        for review in await store.reviews(task_id=child.task_id, limit=ALL_REVIEWS)
+    ]
 
 
 def _one_review(found: list[Review], what: str) -> Review:

@@ -60,6 +60,8 @@ def fork(wanted: str, flags: Launch, wish: Wish, view: View) -> exits.Exit:
         found = await find_task(app.store, wanted)
         launch = Launch.recorded(found.spec.launch).overridden_by(flags)
         agent = Agent.of(launch.definition())
+        if not wish.detach:
+            app.check_ready(found, agent)
         changes = Changes(
             variables=variables,
             results=results,

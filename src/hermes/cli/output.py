@@ -153,7 +153,10 @@ def waiting(pending: Pending, task_id: str) -> list[str]:
             return [f"waits for its children: {pending.text}"]
         case "time":
             at = f" until {pending.due_at:%Y-%m-%d %H:%M:%S} UTC" if pending.due_at else ""
-            return [f"waits{at}: {pending.text}"]
+            return [
+                f"waits{at}: {pending.text}",
+                f"next: a worker goes on then, or `hermes resume {task_id}` does it here",
+            ]
         case "event":
             return [
                 f"waits for the event {pending.name}{due}: {pending.text}",

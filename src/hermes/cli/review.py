@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from .options import AsJson
+
 if TYPE_CHECKING:
     from .exits import Exit
     from .reviews import Verdict
@@ -28,9 +30,6 @@ By = Annotated[
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Carry the task on here, as `hermes resume` does.")
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print exactly one JSON value on stdout, the rest on stderr.")
 ]
 JsonValue = Annotated[
     bool, typer.Option("--json-value", help="The text is a JSON value, not plain text.")

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 
 import anyio
 
-from hermes.agents import Launch
+from hermes.agents import Launch, response_of
 from hermes.app import Hermes
 from hermes.config import load_settings
 from hermes.core import json as codec
 from hermes.core.clock import rfc3339
 from hermes.core.events import ReviewDecision
+from hermes.core.request import AgentResponse
 from hermes.core.task import Task
-from hermes.errors import InputError
+from hermes.errors import InputError, LeaseHeldError
 from hermes.runtime.review import decide as decide_in
 from hermes.runtime.review import decisions, options
-from hermes.store import Review
+from hermes.store import Review, Store
 
 from . import exits, output
 from .find import ALL_REVIEWS, NoJournalError, find_review, find_task, require_journal
@@ -100,22 +101,23 @@ def decide(wanted: str, verdict: Verdict, *, resume: bool, json: bool) -> exits.
     if not by.strip():
         raise InputError("--by is empty", hint="say who decides")
 
-    async def work() -> tuple[Review, list[Review]]:
+    async def work() -> tuple[Review, list[Review], str]:
         async with _journal() as app:
             review = await find_review(app.store, wanted)
             decided = await decide_in(
                 app.store, review, verdict.decision, answer=verdict.answer, by=by
             )
-            return decided, await app.store.reviews(task_id=review.task_id)
+            others = await app.store.reviews(task_id=review.task_id)
+            return decided, others, await _top(app.store, review.task_id)
 
-    review, others = anyio.run(work)
+    review, others, top = anyio.run(work)
     said = f"{_DONE[verdict.decision]} by {review.by}: {review.name or review.reason}"
     exits.tell(said) if json or resume else output.print_text(said)
     if resume:
-        return _resume(review.task_id, json=json)
+        return _resume(top, json=json)
     if json:
         output.print_json(review_object(review))
-    for line in _next(review, others):
+    for line in _next(review, others, top):
         exits.tell(line)
     return exits.Exit.SUCCEEDED
 
@@ -201,13 +203,24 @@ def _value(value: object) -> str:
     return value if isinstance(value, str) else codec.dumps(value)
 
 
-def _next(review: Review, others: Sequence[Review]) -> list[str]:
+def _next(review: Review, others: Sequence[Review], top: str) -> list[str]:
     if others:
         ids = ", ".join(other.review_id for other in others)
         asked = output.count(len(others), "more review")
         return [f"next: {asked} of this task: {ids}"]
     deed = "ends the task" if review.decision == "cancel" else "goes on with the task"
-    return [f"next: a worker {deed}, or `hermes resume {review.task_id}` does it here"]
+    return [f"next: a worker {deed}, or `hermes resume {top}` does it here"]
+
+
+async def _top(store: Store, task_id: str) -> str:
+    """The task that the work began with, of those that are not settled."""
+    task = await store.task(task_id)
+    while task.spec.parent_id is not None:
+        parent = await store.task(task.spec.parent_id)
+        if parent.state.is_terminal:
+            break
+        task = parent
+    return task.task_id
 
 
 def _resume(task_id: str, *, json: bool) -> exits.Exit:
@@ -215,7 +228,24 @@ def _resume(task_id: str, *, json: bool) -> exits.Exit:
 
     flags = Launch.of(agent=None, tools=[], playbook=None, model=None, max_steps=None)
     view = View(stream=True, json=json, quiet=False)
-    return resume(task_id, flags, in_doubt=None, accept_changes=False, view=view)
+    try:
+        return resume(task_id, flags, in_doubt=None, accept_changes=False, view=view)
+    except LeaseHeldError as exc:  # a worker was faster; the decision stands
+        return _in_other_hands(task_id, exc, json=json)
+
+
+def _in_other_hands(task_id: str, held: LeaseHeldError, *, json: bool) -> exits.Exit:
+    """Tell of a task that somebody else goes on with."""
+
+    async def read() -> AgentResponse:
+        async with _journal() as app:
+            return response_of(await app.store.events(task_id))
+
+    response = anyio.run(read)
+    exits.tell(f"{held.message}: it goes on there; `hermes show {task_id}` tells how it stands")
+    if json:
+        output.print_json(output.response_object(response))
+    return exits.of_status(response.status)
 
 
 def _journal() -> Hermes:

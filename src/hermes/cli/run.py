@@ -17,10 +17,11 @@ from hermes.config import Settings, absolute, load_settings
 from hermes.core import json
 from hermes.core.budget import Limits
 from hermes.core.request import AgentResponse
-from hermes.errors import ConfigError, InputError
+from hermes.errors import ConfigError, InputError, StoreUnavailableError
 from hermes.telemetry import logs
 
 from . import exits, output
+from .family import HoldUp, holding_up, reasons
 from .find import find_task, require_journal
 from .live import PlainScreen, Progress, Screen, Silent, TerminalScreen
 from .streams import stdout_kept_clean
@@ -125,9 +126,17 @@ def carry(
             raise
         response = anyio.run(_recorded, progress.task_id, settings)
         code = exits.Exit.INTERRUPTED
+    except StoreUnavailableError as exc:
+        if progress.task_id is not None:
+            go_on = f"`hermes resume {progress.task_id}` goes on at the step where it broke"
+            exc.hint = f"{exc.hint}; then {go_on}" if exc.hint else go_on
+        raise
     finally:
         progress.close()
-    _print(response, progress.seconds, view)
+    held_up_by: Sequence[HoldUp] = ()
+    if any(item.kind == "children" for item in response.pending):
+        held_up_by = anyio.run(_holding_up, response.task_id, settings)
+    _print(response, progress.seconds, view, held_up_by)
     return code
 
 
@@ -156,7 +165,14 @@ async def _recorded(task_id: str, settings: Settings) -> AgentResponse:
         return response_of(await app.store.events(task_id))
 
 
-def _print(response: AgentResponse, seconds: float, view: View) -> None:
+async def _holding_up(task_id: str, settings: Settings) -> list[HoldUp]:
+    async with Hermes(settings=settings) as app:
+        return await holding_up(app.store, task_id)
+
+
+def _print(
+    response: AgentResponse, seconds: float, view: View, held_up_by: Sequence[HoldUp]
+) -> None:
     if view.json:
         output.print_json(output.response_object(response))
     elif response.output is not None:
@@ -165,7 +181,7 @@ def _print(response: AgentResponse, seconds: float, view: View) -> None:
         return
     if not view.quiet:
         exits.tell(output.summary(response, seconds))
-    for line in output.explanation(response):
+    for line in (*output.explanation(response), *reasons(held_up_by)):
         exits.tell(line)
     if not view.quiet:
         exits.tell(f"hermes show {response.task_id}")
@@ -221,5 +237,7 @@ def value_of(text: str) -> object:
     try:
         value = json.loads(text)
     except json.CodecError:
+        if text.startswith(("{", "[", '"')):
+            exits.tell(f"note: {text!r:.60} is no JSON and taken as text")
         return text
     return value if text[:1] in "{[" or json.dumps(value) == text else text

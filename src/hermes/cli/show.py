@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 
@@ -15,11 +16,11 @@ from hermes.core.request import AgentResponse
 from hermes.core.task import Task, TaskState
 from hermes.errors import InputError, NotFoundError
 from hermes.store import TaskQuery
-from hermes.telemetry import as_jsonl
+from hermes.telemetry import as_jsonl, children_of
 from hermes.telemetry import trace as trace_of
 
 from . import exits, output
-from .family import Family, family_object, family_of, relations, whereabouts
+from .family import Family, family_object, family_of, reasons, relations, whereabouts
 from .find import all_tasks, find_task, require_journal
 from .timeline import timeline
 
@@ -125,6 +126,7 @@ def _trace_object(streams: Sequence[Sequence[Recorded]], *, one: bool) -> dict[s
                 "status": response.status,
                 "usage": response.usage.as_json(),
                 "trace": [entry.as_json() for entry in response.trace],
+                "children": children_of(records),
             }
         )
     return found[0] if one else {"tasks": found}
@@ -133,7 +135,11 @@ def _trace_object(streams: Sequence[Sequence[Recorded]], *, one: bool) -> dict[s
 def _timeline(records: Sequence[Recorded]) -> list[str]:
     response = response_of(records)
     head = f"{response.task_id}  {response.status}"
-    return [head, "", *timeline(trace_of(records))]
+    lines = [head, "", *timeline(trace_of(records))]
+    children = children_of(records)
+    if children:
+        lines.extend(["", *(f"child  hermes trace {child}" for child in children)])
+    return lines
 
 
 _HEADER = ("task", "status", "agent", "turns", "tokens", "created (UTC)", "goal")
@@ -165,7 +171,11 @@ def _explain(family: Family, response: AgentResponse) -> list[str]:
     calls = f"{output.count(spent.steps, 'turn')}, {output.count(spent.tool_calls, 'tool call')}"
     lines.append(f"created  {task.created_at:%Y-%m-%d %H:%M:%S} UTC")
     lines.append(f"spent    {calls}, {spent.usage.total_tokens:,} tokens, {spent.seconds:.1f} s")
-    lines.extend(["", *output.explanation(response)] if not task.state.is_terminal else [])
+    if not task.state.is_terminal:
+        ended = {wait.wait_id for wait in family.waits if wait.ended}
+        pending = tuple(item for item in response.pending if item.wait_id not in ended)
+        lines.extend(["", *output.explanation(replace(response, pending=pending))])
+        lines.extend(reasons(family.held_up_by))
     if task.state.is_terminal and task.state != TaskState.SUCCEEDED:
         lines.extend(["", *output.explanation(response)])
     lines.extend(whereabouts(family))

@@ -16,6 +16,7 @@ _MARKS = {
     "timeout": "⏱",
     "refused": "⊘",
     "in_doubt": "?",
+    "waiting": "⏸",
     "running": "…",
 }
 

@@ -7,7 +7,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +18,16 @@ from anyio.abc import TaskStatus
 from hermes.agents import Launch
 from hermes.app import Hermes
 from hermes.config import Settings, absolute, load_settings
-from hermes.errors import InputError
+from hermes.errors import InputError, StoreUnavailableError
 from hermes.runtime import CLAIMED, ChildCommand, WorkLoop, when_idle
+from hermes.store import is_away
 from hermes.telemetry import logs
 
 from . import exits
 from .streams import stdout_kept_clean
 
 _LOG = logging.getLogger("hermes.worker")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LOOK_S = 1.0, 10.0, 0.05
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -56,10 +59,31 @@ def worker(job: Job) -> exits.Exit:
         return anyio.run(_work, job, settings, files, stdout)
 
 
+def queues_of(text: str | None) -> list[str]:
+    """The agents whose tasks are taken; none for any.
+
+    Raises:
+        InputError: A list was given and names nobody, or what no agent can be called.
+    """
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(
+            f"--queues names no agent, got {text!r}", hint="without --queues every task is taken"
+        )
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        raise InputError("--queues holds bytes that are no UTF-8", hint="send UTF-8 text")
+    return names
+
+
 async def _work(job: Job, settings: Settings, files: dict[str, Launch], stdout: int) -> exits.Exit:
     seen: list[signal.Signals] = []
-    app = Hermes(settings=settings, files=files, worker_id=job.worker_id)
-    async with app, anyio.create_task_group() as group:
+    async with AsyncExitStack() as stack:
+        app = await _opened(stack, job, settings, files)
+        if app is None:
+            return exits.Exit.SUCCEEDED
+        group = await stack.enter_async_context(anyio.create_task_group())
         if job.only:
             loop = app.worker(
                 task_id=job.only, concurrency=1, on_claim=lambda _: _say_claimed(stdout)
@@ -74,6 +98,61 @@ async def _work(job: Job, settings: Settings, files: dict[str, Launch], stdout: 
         await loop.run(when_idle if job.once or job.only else None)
         group.cancel_scope.cancel()
     return exits.Exit.INTERRUPTED if len(seen) > 1 else exits.Exit.SUCCEEDED
+
+
+async def _opened(
+    stack: AsyncExitStack, job: Job, settings: Settings, files: dict[str, Launch]
+) -> Hermes | None:
+    """The application, open and entered as a worker; None if a signal came first.
+
+    A worker that is to stay waits for a database that is away. What a server that answers refuses,
+    it refuses at the second try too: that is told, and is the end.
+    """
+    try:
+        return await _open(stack, job, settings, files)
+    except StoreUnavailableError as exc:
+        if job.once or job.only:
+            raise
+        fault = exc
+    was_away, pause_s = True, _FIRST_PAUSE_S
+    with anyio.open_signal_receiver(*_SIGNALS) as signals:
+        while True:
+            away = await is_away(settings.database_url)
+            if not (away or was_away):
+                raise fault
+            was_away = away
+            _LOG.warning(
+                "cannot open the database, trying again in %g s: %s", pause_s, fault.message
+            )
+            if await _is_told_to_stop(signals, pause_s):
+                return None
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            try:
+                app = await _open(stack, job, settings, files)
+            except StoreUnavailableError as exc:
+                fault = exc
+            else:
+                return None if await _is_told_to_stop(signals, _LOOK_S) else app
+
+
+async def _open(
+    stack: AsyncExitStack, job: Job, settings: Settings, files: dict[str, Launch]
+) -> Hermes:
+    async with AsyncExitStack() as tried:
+        app = Hermes(settings=settings, files=files, worker_id=job.worker_id)
+        await tried.enter_async_context(app)
+        if not job.only:
+            await app.worker().worker_id()
+        stack.push_async_exit(tried.pop_all())
+    return app
+
+
+async def _is_told_to_stop(signals: AsyncIterator[signal.Signals], within_s: float) -> bool:
+    with anyio.move_on_after(within_s):
+        number = await anext(signals)
+        exits.tell(f"{number.name}: nothing was begun")
+        return True
+    return False
 
 
 async def _heed_signals(

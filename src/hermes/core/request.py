@@ -34,7 +34,7 @@ class TraceEntry:
         name: Model name or tool name.
         duration_ms: 0 while it has not ended.
         tokens_used: In and out; 0 for tools.
-        status: `ok`, `error`, `timeout`, `refused`, `in_doubt` or `running`.
+        status: `ok`, `error`, `timeout`, `refused`, `in_doubt`, `waiting` or `running`.
         path: Step path in the task, such as `/turn3/tool1`.
         started_ms: Milliseconds since the task was created.
         thought: What the model said or reasoned beside its calls.

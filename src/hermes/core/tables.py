@@ -48,6 +48,19 @@ def read_table(raw: bytes, *, name: str) -> dict[str, object]:
     return cast("dict[str, object]", value)
 
 
+def read_yaml(raw: bytes, *, name: str) -> object:
+    """What a YAML file holds, or a JSON one, with anything at its top.
+
+    Args:
+        raw: The file's bytes: UTF-8, with or without a byte order mark.
+        name: The file's path, which begins each message.
+
+    Raises:
+        ConfigError: As `read_table`.
+    """
+    return _parse_yaml(_decode(raw, name), name)
+
+
 def _decode(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8-sig")

@@ -1,6 +1,6 @@
 """The loop: turns of a model and its tools, every step in the journal."""
 
-from .answers import Taken, has_news, take_in
+from .answers import Taken, cancelled_by, has_news, take_in, wants_cancel
 from .doubt import Decision, calls_in_doubt, decide
 from .journal import Journal, Observer, tell
 from .prompts import system_prompt
@@ -18,10 +18,12 @@ __all__ = [
     "Taken",
     "Tenure",
     "calls_in_doubt",
+    "cancelled_by",
     "decide",
     "has_news",
     "settle_cancelled",
     "system_prompt",
     "take_in",
     "tell",
+    "wants_cancel",
 ]

@@ -41,6 +41,23 @@ def has_news(state: RunState, waits: Sequence[Wait]) -> bool:
     return any(wait.ended and wait.wait_id in state.waiting for wait in waits)
 
 
+def wants_cancel(wait: Wait) -> bool:
+    """Whether a person ended the wait by the word that the whole task is to be cancelled."""
+    is_decided = wait.ended and wait.kind == "person"
+    return is_decided and _Word.of(wait.answer).decision == "cancel"
+
+
+def cancelled_by(journal: Journal, waits: Sequence[Wait]) -> str | None:
+    """Note a person's word that the task is to be cancelled; who it is, None if nobody said so."""
+    for wait in waits:
+        pending = journal.state.waiting.get(wait.wait_id)
+        if pending is not None and wants_cancel(wait):
+            word = _Word.of(wait.answer)
+            _note_decision(journal, pending, word)
+            return word.by
+    return None
+
+
 async def take_in(
     setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock, waits: Sequence[Wait]
 ) -> Taken:
@@ -64,6 +81,9 @@ class _Answers:
     clock: Clock
 
     async def take_in(self, waits: Sequence[Wait]) -> Taken:
+        by = cancelled_by(self.journal, waits)
+        if by is not None:
+            return Taken(cancelled_by=by)
         held: list[Held] = []
         for wait in waits:
             if not wait.ended:
@@ -76,11 +96,7 @@ class _Answers:
             if pending is None:
                 continue  # taken in before, or nobody needs it any more
             if pending.review_id:
-                word = _Word.of(wait.answer)
-                if word.decision == "cancel":
-                    self._note_decision(pending, word)
-                    return Taken(cancelled_by=word.by)
-                await self._decided(pending, word)
+                await self._decided(pending, _Word.of(wait.answer))
             elif pending.path:
                 self._returned(pending, _value_of(pending, wait, self.clock))
         return Taken(held=held)
@@ -89,25 +105,25 @@ class _Answers:
         self._check(pending, word)
         match pending.kind:
             case "question":
-                self._note_decision(pending, word)
+                _note_decision(self.journal, pending, word)
                 self._returned(pending, word.answer)
             case "approval":
-                self._note_decision(pending, word)
+                _note_decision(self.journal, pending, word)
                 if word.decision == "reject":
                     self._refused(pending, _rejected(word))
             case "in_doubt":
-                self._note_decision(pending, word)
+                _note_decision(self.journal, pending, word)
                 self._end_doubt(pending, word)
             case "partial":
                 rounds = self.journal.state.splits[pending.path]
                 parts = await parts_of(self.reader, rounds)
-                self._note_decision(pending, word)
+                _note_decision(self.journal, pending, word)
                 if word.decision == "accept":
                     self._returned(pending, [part.as_json() for part in parts])
                 else:
                     self._failed(pending, not_accepted(parts, word.text))
             case _:
-                self._note_decision(pending, word)
+                _note_decision(self.journal, pending, word)
 
     def _check(self, pending: Pending, word: _Word) -> None:
         allowed = _DECISIONS.get(pending.kind, ("retry",))
@@ -116,17 +132,6 @@ class _Answers:
                 f"review {pending.review_id} ({pending.kind}) was decided {word.decision!r}, "
                 f"which is none of {', '.join(allowed)}"
             )
-
-    def _note_decision(self, pending: Pending, word: _Word) -> None:
-        self.journal.note(
-            ReviewDecided(
-                review_id=pending.review_id,
-                path=pending.path,
-                decision=word.decision,
-                by=word.by,
-                answer=word.answer,
-            )
-        )
 
     def _end_doubt(self, pending: Pending, word: _Word) -> None:
         item = self._call(pending)
@@ -188,6 +193,18 @@ class _Word:
         if self.answer is None:
             return ""
         return self.answer if isinstance(self.answer, str) else json.dumps(self.answer)
+
+
+def _note_decision(journal: Journal, pending: Pending, word: _Word) -> None:
+    journal.note(
+        ReviewDecided(
+            review_id=pending.review_id,
+            path=pending.path,
+            decision=word.decision,
+            by=word.by,
+            answer=word.answer,
+        )
+    )
 
 
 _DECISIONS: dict[str, tuple[ReviewDecision, ...]] = {

@@ -11,7 +11,14 @@ from hermes.core.events import Fault, ToolReturned, ToolStarted
 from hermes.core.failpoints import hit
 from hermes.errors import DriftError
 from hermes.store import TaskReader
-from hermes.tools import NOT_DONE, NotDoneType, ToolResult, failed_result, reconcile
+from hermes.tools import (
+    NOT_DONE,
+    NotDoneType,
+    ToolResult,
+    failed_result,
+    is_at_work,
+    reconcile,
+)
 
 from .bench import Bench, context_of
 from .journal import Journal
@@ -23,6 +30,7 @@ from .suspend import Held
 
 _BY_TOOL = "reconcile"
 _BROKEN_OFF = "the process ended while the call was running"
+_STILL_AT_WORK = "its thread may still be at work"
 
 
 class Beginnings:
@@ -78,7 +86,7 @@ class Beginnings:
             return self._found(item, found) or False
         if result.may_still_act:
             # A thread cannot be stopped: it may still do what it has not done so far.
-            return doubt(self._journal, item, f"{reason}, and its thread may still be at work")
+            return doubt(self._journal, item, f"{reason}, and {_STILL_AT_WORK}")
         begun = self._journal.state.started[item.path]
         if item.path not in self._tried_again:
             self._tried_again.add(item.path)
@@ -153,6 +161,8 @@ class Beginnings:
     async def _after_crash(self, item: Ready, begun: ToolStarted) -> Held | bool:
         found = await self._reconcile(item)
         if found is NOT_DONE:
+            if is_at_work(f"{self._journal.task.task_id}{item.path}"):
+                return doubt(self._journal, item, f"{_BROKEN_OFF}, and {_STILL_AT_WORK}")
             reconciled(self._journal, item.open, "again", by=_BY_TOOL)
             return self._again(item, begun)
         return self._found(item, found) or False

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import anyio
+import anyio.lowlevel
 
 from hermes.core.budget import Excess, excess_before_calls, excess_of_time
 from hermes.core.clock import Clock
@@ -39,6 +41,9 @@ from .setup import RunSetup
 from .state import OpenCall
 from .suspend import Held, suspend
 
+MAX_RACES = 5
+"""How often a call may be too late with one business key before that is a fault."""
+
 _LOG = logging.getLogger("hermes.tool")
 
 
@@ -54,6 +59,7 @@ class Calls:
         self._setup, self._journal = setup, journal
         self._reader, self._clock = reader, clock
         self._beginnings = Beginnings(setup, journal, reader, clock)
+        self._races: Counter[str] = Counter()
 
     async def run_open(self, held: Sequence[Held] = ()) -> None:
         """Bring every open call of the turn to an outcome.
@@ -71,6 +77,7 @@ class Calls:
 
         Raises:
             DriftError: A call that was begun before would now be another one.
+            EffectTakenError: A business key was lost to others more than `MAX_RACES` times.
         """
         state = self._journal.state
         waiting = [item for item in state.open_calls if item.path in state.held]
@@ -85,7 +92,10 @@ class Calls:
                 continue
             try:
                 found += await self._run_wave(wave)
-            except EffectTakenError:
+            except EffectTakenError as exc:
+                self._races[exc.key] += 1
+                if self._races[exc.key] > MAX_RACES:  # what is read and what is refused differ
+                    raise
                 self._journal.reload(await self._reader.events(self._journal.task.task_id))
                 return
             if found:
@@ -198,6 +208,7 @@ class Calls:
             prepared = replace(prepared, tool=replace(prepared.tool, timeout_s=timeout_s))
         bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
         name, task = prepared.tool.name, self._journal.task
+        await self._pass_cancellation(item)
         self._setup.tenure.check_lease()
         logs.tool_started(_LOG, task, item.path, name, prepared.fingerprint)
         hit("loop.tool.before")
@@ -219,6 +230,15 @@ class Calls:
             return await self._after_doubt(item, result)
         record(self._journal, item.open, result, bench)
         return []
+
+    async def _pass_cancellation(self, item: Ready) -> None:
+        """Begin nothing for a run that was cancelled while the call's intent was written."""
+        try:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except anyio.get_cancelled_exc_class():
+            fault = Fault(code="cancelled", message="not run: the run was cancelled")
+            record(self._journal, item.open, failed_result("refused", fault))
+            raise
 
     async def _after_doubt(self, item: Ready, result: ToolResult) -> list[Held]:
         match await self._beginnings.settle_doubt(item, result):

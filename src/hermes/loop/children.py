@@ -92,7 +92,12 @@ async def parts_of(reader: TaskReader, rounds: Sequence[TaskSplit]) -> list[Part
 
 
 def may_go_on(rounds: Sequence[TaskSplit], parts: Sequence[Part]) -> bool:
-    """Whether the unmet parts are to be made again without asking a person."""
+    """Whether the unmet parts are to be made again without asking a person.
+
+    Not one that somebody cancelled: that is a person's word.
+    """
+    if any(part.task.state is TaskState.CANCELLED for part in parts):
+        return False
     met = sum(part.is_met for part in parts)
     first = rounds[0]
     return met < first.accept_ratio * len(parts) and len(rounds) <= first.max_rounds

@@ -77,6 +77,9 @@ class Journal:
 
     Noted events are folded at once and written by the next commit, so that an outcome and the next
     intent share a transaction. Nothing may act on a noted intent before its commit has returned.
+
+    Attributes:
+        unwritten: What the last commit was to write and did not.
     """
 
     def __init__(
@@ -96,6 +99,7 @@ class Journal:
         self._clock, self._new_id = clock, new_id
         self._observers = observers
         self.is_finished = False
+        self.unwritten: Sequence[Recorded] = ()
         self._batch = _Batch()
         self._lock = anyio.Lock(fast_acquire=True)
 
@@ -200,7 +204,9 @@ class Journal:
             also = batch.also
             if batch.records or also:
                 hit("loop.commit.before")
+                self.unwritten = batch.records
                 await self._store.append(self._lease, batch.records, blobs=batch.blobs, also=also)
+                self.unwritten = ()
                 hit("loop.commit.after")
                 self._tell(batch.records)
 
@@ -214,7 +220,9 @@ class Journal:
             self.note(MessageHandled(message_id=self._lease.message.message_id))
             batch = self._take()
             hit("loop.finish.before")
+            self.unwritten = batch.records
             await self._store.finish(self._lease, batch.records, blobs=batch.blobs, also=batch.also)
+            self.unwritten = ()
             self.is_finished = True
             hit("loop.finish.after")
             self._tell(batch.records)

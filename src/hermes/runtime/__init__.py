@@ -11,6 +11,7 @@ from .locks import LEASE_S, is_gone
 from .process import LeaseTimes, WorkerProcess
 from .recovery import free_task
 from .roster import Roster
+from .tree import open_tasks
 from .turns import Turns
 from .worker import Alone, Equip, WorkLoop, when_idle
 
@@ -34,6 +35,7 @@ __all__ = [
     "claim_task",
     "free_task",
     "is_gone",
+    "open_tasks",
     "submit",
     "wake_message",
     "when_idle",

@@ -22,6 +22,7 @@ from .locks import LifeLock, new_worker_id
 CLAIMED = "claimed"
 """The line that a child writes to its stdout once it holds the message."""
 
+START_S = 60.0
 _LAST_CHARS = 2_000
 _LOG = logging.getLogger("hermes.worker")
 
@@ -64,7 +65,8 @@ class ChildProcesses:
 
         Args:
             task_id: The task.
-            claimed: Called once the child holds the message, or surely will not.
+            claimed: Called once the child holds the message, surely will not, or takes longer than
+                `START_S` for it: nothing else is claimed meanwhile.
 
         Returns:
             Why the child came to nothing before it could claim; "" if it could.
@@ -87,7 +89,9 @@ class ChildProcesses:
         if self._is_ending:
             child.terminate()
         try:
-            has_claimed = await _says_claimed(child)
+            has_claimed = False
+            with anyio.move_on_after(START_S):
+                has_claimed = await _says_claimed(child)
             claimed()
             code = await child.wait()
         finally:

@@ -55,6 +55,5 @@ async def _settle(carrier: Carrier, task: Task) -> None:
         await free_task(store, task.task_id, clock=carrier.clock, lease_s=carrier.times.lease_s)
     except LeaseHeldError:
         return
-    process = await carrier.process()
-    for lease in await store.claim(process.worker_id, task_id=task.task_id):
+    for lease in await carrier.claim_ready(limit=1, task_id=task.task_id):
         await carrier.settle_cancelled(lease)

@@ -16,7 +16,7 @@ from hermes.core.ids import NewUUID
 from hermes.core.request import AgentResponse
 from hermes.core.task import TaskState
 from hermes.errors import NotFoundError
-from hermes.loop import Decision, Observer
+from hermes.loop import Decision, Observer, wants_cancel
 from hermes.store import Lease, Store
 
 from .claiming import claim_task, claimed
@@ -153,12 +153,13 @@ class Carrier:
             outside_cancels: A cancellation of the caller is a wish to cancel the task; without,
                 the task is left as it stands.
         """
-        if records is None:
-            records = await self.store.events(lease.message.task_id)
-        process = await self.process()
         response: AgentResponse | None = None
         is_left = False
         try:
+            # Inside: a caller that is cancelled here holds the lease already.
+            if records is None:
+                records = await self.store.events(lease.message.task_id)
+            process = await self.process()
             with process.hold(lease, leash=leash, outside_cancels=outside_cancels) as hold:
                 response = await self._executor.carry(
                     lease,
@@ -173,15 +174,23 @@ class Carrier:
             raise
         finally:
             if not is_left and (response is None or response.status not in _LEFT_BY_ITSELF):
-                await process.give_back(lease)
+                await self.give_back(lease)
         if response is None:  # it was ended through its hold
             return response_of(await self.store.events(lease.message.task_id))
         return response
 
     async def settle_if_cancelled(self, lease: Lease, observers: Sequence[Observer] = ()) -> bool:
-        """Settle a leased task that is to be cancelled; False if nobody wishes that."""
-        if lease.message.task_id not in await self.store.cancels(lease.worker_id):
-            return False
+        """Settle a leased task that is to be cancelled; False if nobody wishes that.
+
+        A person may say so in a review: that needs neither the task's agent nor its program.
+        """
+        task_id = lease.message.task_id
+        if task_id not in await self.store.cancels(lease.worker_id):
+            if lease.message.message_type == "task.dispatch":  # it has not waited yet
+                return False
+            if not any(map(wants_cancel, await self.store.waits(task_id))):
+                return False
+            await self.store.request_cancel(task_id)  # and all below it
         await self.settle_cancelled(lease, observers)
         return True
 
@@ -192,7 +201,8 @@ class Carrier:
 
     async def give_back(self, lease: Lease) -> None:
         """Let others have the task at once."""
-        await (await self.process()).give_back(lease)
+        if self._process is not None:
+            await self._process.give_back(lease)
 
     def _holding(self, hold: Hold, records: Sequence[Recorded]) -> Holding:
         return Holding(
@@ -204,13 +214,10 @@ class Carrier:
         )
 
     def _holders_are_gone(self, lease: Lease, records: Sequence[Recorded]) -> bool:
-        """Whether nobody else can still be at a call that this task has begun.
+        """Whether no other process can still be at a call that this task has begun.
 
-        Who gave the message back had ended its calls. A message that outlived its holder, or that
-        ends a wait, follows on work that may have been left to itself.
+        Also one that gave the message back may have left a thread to itself, which goes on.
         """
-        if not lease.crashes and lease.message.message_type == "task.dispatch":
-            return True
         return are_proved_dead(_workers(records) - {lease.worker_id}, self.store.run_dir)
 
     async def _claim_task(self, process: WorkerProcess, task_id: str) -> Lease:

@@ -61,7 +61,7 @@ async def submit(
     Raises:
         InputError: The input is empty or too long.
     """
-    goal = _goal(order.request)
+    goal = _goal(order)
     task_id, trace_id, now = order.task_id, ids.trace_id(new_id), clock.now()
     session = order.request.session_id
     message = Message(
@@ -135,8 +135,8 @@ def _plain(variables: Mapping[str, object]) -> dict[str, object]:
         raise InputError(f"the variables of a task are plain JSON: {exc}") from exc
 
 
-def _goal(request: AgentRequest) -> str:
-    given = request.input
+def _goal(order: Order) -> str:
+    given, session = order.request.input, order.request.session_id
     goal = given if isinstance(given, str) else json.dumps(dict(given))
     if not goal.strip():
         raise InputError("the goal is empty", hint="say in a sentence what is to be done")
@@ -145,9 +145,12 @@ def _goal(request: AgentRequest) -> str:
             f"the goal has {len(goal):,} characters, at most {MAX_INPUT_CHARS:,} are taken",
             hint="put the material into a file and let a tool read it",
         )
-    for label, text in (("goal", goal), ("session id", request.session_id or "")):
+    words = {"goal": goal, "session id": session or "", "dedupe key": order.dedupe_key or ""}
+    for label, text in words.items():
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise InputError(f"the {label} holds bytes that are no UTF-8", hint="send UTF-8 text")
-    if "\x00" in goal:
-        raise InputError("the goal holds a NUL character", hint="send text, not binary data")
+        if "\x00" in text:
+            raise InputError(
+                f"the {label} holds a NUL character", hint="send text, not binary data"
+            )
     return goal

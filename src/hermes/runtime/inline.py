@@ -118,7 +118,12 @@ class Inline:
         decision: Decision | None = None,
     ) -> AgentResponse:
         lease = await self._carrier.claim(task_id)
-        if await self._carrier.settle_if_cancelled(lease, equipment.observers):
+        try:
+            is_settled = await self._carrier.settle_if_cancelled(lease, equipment.observers)
+        except BaseException:
+            await self._carrier.give_back(lease)
+            raise
+        if is_settled:
             return response_of(await self._store.events(task_id))
         return await self._carrier.carry(lease, equipment, reason=reason, decision=decision)
 

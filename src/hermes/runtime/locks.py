@@ -19,10 +19,20 @@ LEASE_S = 30.0
 
 _HOST = re.sub(r"[^\w.-]", "-", socket.gethostname())
 
-_OWN: set[str] = set()
-"""Workers of this very process. Their locks must not be probed: that would let go of them."""
+_OWN: dict[str, int | None] = {}
+"""Workers of this very process, with the descriptors of their locks."""
 
-os.register_at_fork(after_in_child=_OWN.clear)
+
+def _let_go_in_fork() -> None:
+    """A fork has no part in the life of its parent: it may outlive it."""
+    for fd in _OWN.values():
+        if fd is not None:
+            with suppress(OSError):
+                os.close(fd)
+    _OWN.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_fork)
 
 
 def new_worker_id(new_id: NewUUID) -> str:
@@ -31,10 +41,11 @@ def new_worker_id(new_id: NewUUID) -> str:
 
 
 class LifeLock:
-    """A POSIX lock on a file beside the database.
+    """A lock on a file beside the database.
 
     It goes with the process however it dies, so another process on the same host can tell at once
-    that its work may be taken over.
+    that its work may be taken over. It is a `flock`: a POSIX lock would be gone as soon as
+    anything in the process, such as a tool that searches a folder, opens the file and closes it.
 
     Args:
         worker_id: Whose life it proves.
@@ -44,7 +55,6 @@ class LifeLock:
     def __init__(self, worker_id: str, folder: str | None) -> None:
         self._worker_id = worker_id
         self.path = None if folder is None else Path(folder) / f"{worker_id}.lock"
-        self._fd: int | None = None
 
     def take(self) -> None:
         """Make the file and lock it.
@@ -52,14 +62,14 @@ class LifeLock:
         Raises:
             StoreUnavailableError: It cannot be made.
         """
-        _OWN.add(self._worker_id)
+        _OWN[self._worker_id] = None
         if self.path is None:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             # Open to the looks of others: who may use the journal has to see who is alive.
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.lockf(self._fd, fcntl.LOCK_EX)
+            fd = _OWN[self._worker_id] = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            fcntl.flock(fd, fcntl.LOCK_EX)
         except OSError as exc:
             self.release()
             raise StoreUnavailableError(
@@ -68,12 +78,11 @@ class LifeLock:
             ) from exc
 
     def release(self) -> None:
-        """Let go of it and remove the file."""
-        _OWN.discard(self._worker_id)
-        if self._fd is not None:
+        """Let go of it and remove the file; nothing in a fork of who took it."""
+        fd = _OWN.pop(self._worker_id, None)
+        if fd is not None:
             self.remove_file()
-            os.close(self._fd)
-            self._fd = None
+            os.close(fd)
 
     def remove_file(self) -> None:
         """Remove the file, if it is there."""
@@ -141,7 +150,7 @@ def _is_locked(path: Path) -> bool | None:
     except OSError:
         return None
     try:
-        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
         return True
     except OSError:

@@ -13,7 +13,13 @@ from hermes.agents import Equipment
 from hermes.core.clock import Clock
 from hermes.core.ids import NewUUID
 from hermes.core.task import Task
-from hermes.errors import DriftError, InputError, StaleLeaseError, StoreError
+from hermes.errors import (
+    DriftError,
+    InputError,
+    StaleLeaseError,
+    StoreError,
+    StoreUnavailableError,
+)
 from hermes.store import Lease, Store
 
 from .carrier import Carrier
@@ -112,6 +118,7 @@ class WorkLoop:
         self._changed, self._leash = anyio.Event(), Leash()
         self._draining = self._interrupting = False
         self._starting_alone = 0
+        self._is_for_others = False
         self._unstartable: dict[str, str] = {}
         self.left_to_others: set[str] = set()
         self.fault: Exception | None = None
@@ -123,7 +130,7 @@ class WorkLoop:
     async def run(self, is_over: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Work until `is_over`, asked whenever there is nothing to do, or until told to drain."""
         if self._root_id is None and self._task_id is None:
-            await self._carrier.reap(by_clock=is_over is not None)
+            await self._reap(is_staying=is_over is None)
         async with anyio.create_task_group() as group:
             while not self._draining:
                 taken = await self._take(group)
@@ -148,6 +155,15 @@ class WorkLoop:
         self._draining = self._interrupting = True
         self._leash.stop()
         self._ring()
+
+    async def _reap(self, *, is_staying: bool) -> None:
+        """Take over from the dead; one who stays gets to that at its next heartbeat too."""
+        try:
+            await self._carrier.reap(by_clock=not is_staying)
+        except StoreError as exc:
+            if not is_staying:
+                raise
+            _LOG.warning("cannot look for dead workers, doing so later: %s", exc)
 
     async def _take(self, group: TaskGroup) -> int:
         """Claim for the free places and start work; returns how much."""
@@ -174,13 +190,16 @@ class WorkLoop:
             started += 1
             self._running[lease.message.message_id] = lease
             group.start_soon(self._handle, lease)
+        self._is_for_others = bool(leases) and not started
         return started
 
     async def _pause(self) -> None:
         """Until there may be work, a place is free, or the drain begins; at most `POLL_S`."""
         if self._draining:
             return
-        if len(self._running) < self._concurrency and not self._starting_alone:
+        is_free = len(self._running) < self._concurrency and not self._starting_alone
+        # What was just given back to others would be a hint to claim it again.
+        if is_free and not self._is_for_others:
             try:
                 await self._carrier.store.work_hint(POLL_S)
             except StoreError:  # the next claim tells
@@ -225,7 +244,7 @@ class WorkLoop:
             await self._carrier.give_back(lease)
             self.fault = exc
             self.drain()
-        elif isinstance(exc, StoreError):
+        elif isinstance(exc, StoreUnavailableError):  # an outage is nobody's attempt
             _LOG.warning("task %s is given back: %s", task_id, text)
             await self._carrier.give_back(lease)
             await anyio.sleep(_AFTER_FAULT_S)

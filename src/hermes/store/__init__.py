@@ -26,7 +26,7 @@ from hermes.store.base import (
 from hermes.store.memory import MemoryStore
 from hermes.store.queries import Migration
 from hermes.store.sqlite import SQLiteStore
-from hermes.store.url import open_store, pending_migrations
+from hermes.store.url import is_away, open_store, pending_migrations
 
 __all__ = [
     "MAX_TASKS",
@@ -53,6 +53,7 @@ __all__ = [
     "Wait",
     "Worker",
     "WorkerTable",
+    "is_away",
     "open_store",
     "pending_migrations",
 ]

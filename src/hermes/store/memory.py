@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Literal
@@ -13,7 +13,7 @@ from hermes.core import json
 from hermes.core.clock import Clock
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
-from hermes.core.task import Task, TaskStatus
+from hermes.core.task import Task
 from hermes.errors import (
     ConflictError,
     InputError,
@@ -39,45 +39,19 @@ from hermes.store.base import (
 )
 from hermes.store.hints import Hints
 from hermes.store.memory_lanes import MemoryLanes
+from hermes.store.memory_prune import MemoryPruning
+from hermes.store.memory_streams import MemoryStreams
 from hermes.store.memory_waits import MemoryWaits
+from hermes.store.memory_writes import MemoryWrites, plain
 from hermes.store.queries import migrations
 from hermes.store.rows import prepare
 from hermes.store.rules import (
-    advance,
-    blob_names,
     check_blobs,
-    check_stream,
     encode_all,
     has_ended,
     new_task,
     settles_again,
 )
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stream:
-    task: Task
-    records: list[Recorded] = field(default_factory=list[Recorded])
-    cancel_requested: bool = False
-    blobs: set[str] = field(default_factory=set[str])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """A write that was checked and can no longer fail.
-
-    Attributes:
-        status: The status after it; None where the events are stored already, or there are none.
-    """
-
-    stream: _Stream | None
-    records: Sequence[Recorded]
-    blobs: Mapping[str, bytes]
-    status: TaskStatus | None
-    messages: Sequence[Message]
-    children: Sequence[NewTask]
-    also: Also
-    effects: Mapping[tuple[str, str, str], EffectRow]
 
 
 class MemoryStore:
@@ -92,13 +66,11 @@ class MemoryStore:
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._streams: dict[str, _Stream] = {}
-        self._event_tokens: dict[str, int] = {}
-        self._positions = 0
-        self._blobs: dict[str, bytes] = {}
         self._workers: dict[str, Worker] = {}
         self._lanes = MemoryLanes(clock)
-        self._waits = MemoryWaits(clock, self._lanes, self._find_task, self._has_unsettled)
+        self._streams = streams = MemoryStreams()
+        self._waits = MemoryWaits(clock, self._lanes, streams.find_task, streams.has_unsettled)
+        self._writes = MemoryWrites(streams=streams, lanes=self._lanes, waits=self._waits)
         self._hints = Hints()
 
     @property
@@ -125,10 +97,9 @@ class MemoryStore:
                     "without creating a task"
                 )
             return Submitted(task_id=earlier, is_new=False)
-        if task.task_id in self._streams:
-            raise ConflictError(f"task id {task.task_id!r} is in use already")
-        self._check_new_ids(records)
-        self._create(NewTask(records=records, message=message))
+        new = NewTask(records=records, message=message)
+        self._streams.check_new(new)
+        self._writes.create(new)
         queued = self._lanes.find(message.message_id)
         lease = None
         if claim_for in self._workers and queued is not None and queued.state == "ready":
@@ -156,7 +127,7 @@ class MemoryStore:
             if queued.state == "ready"
             and (not receivers or queued.message.receiver in receivers)
             and task_id in (None, queued.message.task_id)
-            and (root_id is None or self._is_below(queued.message.task_id, root_id))
+            and (root_id is None or self._streams.is_below(queued.message.task_id, root_id))
         ]
         ready.sort(key=lambda queued: (-queued.message.priority, queued.place))
         return [self._lanes.take(queued, worker_id) for queued in ready[:limit]]
@@ -173,7 +144,10 @@ class MemoryStore:
         self._check_input(lease, records, blobs, also)
         if self._lanes.held(lease) is None:
             raise StaleLeaseError(lease.message.message_id, token=lease.token)
-        self._carry_out(self._plan(lease, records, messages, blobs, also), token=lease.token)
+        self._writes.carry_out(
+            self._writes.plan(lease, records, messages, blobs, also), token=lease.token
+        )
+        self._hints.give()
 
     async def finish(
         self,
@@ -191,10 +165,10 @@ class MemoryStore:
             return
         plan = None
         if not self._is_settled_again(lease, records):
-            plan = self._plan(lease, records, messages, blobs, also)
+            plan = self._writes.plan(lease, records, messages, blobs, also)
         self._lanes.remove(held)
         if plan is not None:
-            self._carry_out(plan, token=lease.token)
+            self._writes.carry_out(plan, token=lease.token)
         self._leave(lease)
 
     async def fail(
@@ -213,7 +187,7 @@ class MemoryStore:
             return
         plan = None
         if not self._is_settled_again(lease, records):
-            plan = self._plan(lease, records, (), NO_BLOBS, also)
+            plan = self._writes.plan(lease, records, (), NO_BLOBS, also)
         held.worker_id, held.attempts = None, held.attempts + 1
         held.reason = reason.encode("utf-8", "replace").decode()
         if retry_at is None:
@@ -221,7 +195,7 @@ class MemoryStore:
         else:
             self._lanes.requeue(held, retry_at)
         if plan is not None:
-            self._carry_out(plan, token=lease.token)
+            self._writes.carry_out(plan, token=lease.token)
         self._leave(lease, is_dead=retry_at is None)
 
     async def release(self, lease: Lease) -> None:
@@ -242,23 +216,19 @@ class MemoryStore:
     ) -> Review:
         json.encode(by)
         self._hints.give()
-        return self._waits.decide(review_id, decision, answer=_plain(answer), by=by)
+        return self._waits.decide(review_id, decision, answer=plain(answer), by=by)
 
     async def signal(self, name: str, payload: object = None) -> bool:
         json.encode(name)
         self._hints.give()
-        return self._waits.signal(name, _plain(payload))
+        return self._waits.signal(name, plain(payload))
 
     async def request_cancel(self, task_id: str) -> list[str]:
-        tree = {self._stream(task_id).task.task_id}
-        grown = 0
-        while len(tree) > grown:
-            grown = len(tree)
-            tree |= {key for key, each in self._streams.items() if each.task.spec.parent_id in tree}
+        top = self._streams.get(task_id).task.task_id
         marked = [
             stream
-            for key, stream in self._streams.items()
-            if key in tree and not stream.task.state.is_terminal
+            for stream in self._streams
+            if stream.is_open and self._streams.is_below(stream.task.task_id, top)
         ]
         for stream in marked:
             stream.cancel_requested = True
@@ -268,33 +238,20 @@ class MemoryStore:
         return [stream.task.task_id for stream in marked]
 
     async def task(self, task_id: str) -> Task:
-        return self._stream(task_id).task
+        return self._streams.get(task_id).task
 
     async def tasks(self, query: TaskQuery) -> list[Task]:
-        tasks = [stream.task for stream in self._streams.values()][::-1]
-        if query.order_by == "updated":
-            tasks.sort(key=lambda task: task.status.updated_at, reverse=True)
-        if query.before is not None:
-            ids = [task.task_id for task in tasks]
-            tasks = tasks[ids.index(self._stream(query.before).task.task_id) + 1 :]
-        found = [
-            task
-            for task in tasks
-            if (not query.states or task.state in query.states)
-            and query.agent in (None, task.spec.agent)
-            and query.session_id in (None, task.spec.session_id)
-            and query.parent_id in (None, task.spec.parent_id)
-        ]
-        return found[: query.limit]
+        return self._streams.query(query)
 
     async def events(self, task_id: str, *, after: int = 0) -> list[Recorded]:
-        stream = self._streams.get(task_id)
+        stream = self._streams.find(task_id)
         return [] if stream is None else stream.records[max(after, 0) :]
 
     async def blob(self, sha256: str) -> bytes:
-        if sha256 not in self._blobs:
+        blobs = self._streams.blobs
+        if sha256 not in blobs:
             raise NotFoundError(f"no blob {sha256!r:.80} is stored")
-        return self._blobs[sha256]
+        return blobs[sha256]
 
     async def messages(
         self, *, task_id: str | None = None, lane: str | None = None
@@ -328,9 +285,9 @@ class MemoryStore:
     async def cancels(self, worker_id: str) -> list[str]:
         held = {queued.message.task_id for queued in self._lanes if queued.worker_id == worker_id}
         return [
-            key
-            for key, stream in self._streams.items()
-            if key in held and stream.cancel_requested and not stream.task.state.is_terminal
+            stream.task.task_id
+            for stream in self._streams
+            if stream.task.task_id in held and stream.cancel_requested and stream.is_open
         ]
 
     async def work_hint(self, timeout_s: float) -> None:
@@ -372,7 +329,7 @@ class MemoryStore:
             version=newest,
             newest=newest,
             size_bytes=0,
-            tasks=_counts(stream.task.state for stream in self._streams.values()),
+            tasks=_counts(stream.task.state for stream in self._streams),
             messages=_counts(queued.state for queued in self._lanes),
             workers=len(self._workers),
             open_reviews=sum(each.decision is None for each in self._waits.reviews.values()),
@@ -385,56 +342,10 @@ class MemoryStore:
         )
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
-        trees: dict[str, list[Task]] = {}
-        for stream in self._streams.values():
-            trees.setdefault(stream.task.root_id, []).append(stream.task)
-        doomed = [task for tree in trees.values() if self._may_go(tree, before) for task in tree]
-        keys = {task.task_id for task in doomed}
-        used = {
-            name
-            for key, stream in self._streams.items()
-            if key not in keys
-            for name in stream.blobs
-        }
-        unused = {name: data for name, data in self._blobs.items() if name not in used}
-        events = sum(len(self._streams[key].records) for key in keys)
-        if not dry_run:
-            for key in keys:
-                self._forget(key)
-            self._waits.forget_signals(before)
-            self._blobs = {name: data for name, data in self._blobs.items() if name in used}
-        return Pruned(
-            tasks=len(keys),
-            events=events,
-            blobs=len(unused),
-            blob_bytes=sum(map(len, unused.values())),
+        pruning = MemoryPruning(
+            streams=self._streams, lanes=self._lanes, waits=self._waits, before=before
         )
-
-    def _may_go(self, tree: Sequence[Task], before: datetime) -> bool:
-        keys = {task.task_id for task in tree}
-        sessions = {task.spec.session_id for task in tree} - {None}
-        open_sessions = {
-            stream.task.spec.session_id
-            for stream in self._streams.values()
-            if not stream.task.state.is_terminal
-        }
-        return (
-            all(task.state.is_terminal and task.status.updated_at < before for task in tree)
-            and not any(
-                queued.message.task_id in keys and queued.state != "dead" for queued in self._lanes
-            )
-            and not any(
-                review.task_id in keys and review.decision is None
-                for review in self._waits.reviews.values()
-            )
-            and sessions.isdisjoint(open_sessions)
-        )
-
-    def _forget(self, task_id: str) -> None:
-        for record in self._streams.pop(task_id).records:
-            del self._event_tokens[record.event_id]
-        self._lanes.forget_task(task_id)
-        self._waits.forget_task(task_id)
+        return pruning.prune(dry_run=dry_run)
 
     async def _pulse(self) -> tuple[int, bool]:
         return 0, self._lanes.is_due()
@@ -450,139 +361,16 @@ class MemoryStore:
         encode_all(records)
         prepare(also, lease.message.task_id)
 
-    def _find_task(self, task_id: str) -> Task | None:
-        stream = self._streams.get(task_id)
-        return None if stream is None else stream.task
-
-    def _is_below(self, task_id: str | None, top: str) -> bool:
-        """Whether a task is `top` or below it."""
-        while task_id is not None and task_id != top:
-            task = self._find_task(task_id)
-            task_id = None if task is None else task.spec.parent_id
-        return task_id is not None
-
-    def _has_unsettled(self, parent_id: str, path: str) -> bool:
-        return any(
-            not stream.task.state.is_terminal
-            for stream in self._streams.values()
-            if (stream.task.spec.parent_id, stream.task.spec.parent_path) == (parent_id, path)
-        )
-
-    def _stream(self, task_id: str) -> _Stream:
-        stream = self._streams.get(task_id)
-        if stream is None:
-            raise NotFoundError(f"there is no task {task_id!r:.80}")
-        return stream
-
-    def _create(self, new: NewTask) -> None:
-        """Add a task that was checked."""
-        task = new_task(new.records, new.message)
-        parent = self._streams.get(task.spec.parent_id or "")
-        self._streams[task.task_id] = stream = _Stream(
-            task=task, cancel_requested=parent is not None and parent.cancel_requested
-        )
-        self._add(stream, new.records, task.status, token=0)
-        self._lanes.put(new.message)
-
-    def _plan(
-        self,
-        lease: Lease,
-        records: Sequence[Recorded],
-        messages: Sequence[Message],
-        blobs: Mapping[str, bytes],
-        also: Also,
-    ) -> _Plan:
-        """Check everything about a write, or raise."""
-        task_id = lease.message.task_id
-        stream = self._streams.get(task_id)
-        if stream is None and (records or also):
-            raise NotFoundError(f"there is no task {task_id!r} to write to")
-        status = None
-        if stream is not None and records:
-            check_stream(records, task_id=task_id, trace_id=stream.task.trace_id)
-            if self._is_written(stream, records):
-                also = NOTHING
-            else:
-                status = advance(stream.task.status, records)
-                self._check_new_ids(records)
-        children = self._new_children(also.children)
-        return _Plan(
-            stream=stream,
-            records=records,
-            blobs=blobs,
-            status=status,
-            messages=self._lanes.fresh([*(new.message for new in children), *messages])[
-                len(children) :
-            ],
-            children=children,
-            also=also,
-            effects=self._waits.check_effects(also.effects),
-        )
-
-    def _new_children(self, children: Sequence[NewTask]) -> list[NewTask]:
-        fresh = self._lanes.fresh([child.message for child in children])
-        ids = [message.message_id for message in fresh]
-        by_id = {child.message.message_id: child for child in children}
-        new = [by_id[message_id] for message_id in ids]
-        for child in new:
-            if child.message.task_id in self._streams:
-                raise ConflictError(f"task id {child.message.task_id!r} is in use already")
-            self._check_new_ids(child.records)
-        return new
-
-    def _carry_out(self, plan: _Plan, *, token: int) -> None:
-        stream = plan.stream
-        self._blobs |= plan.blobs
-        was_open = stream is not None and not stream.task.state.is_terminal
-        if stream is not None:
-            stream.blobs |= plan.blobs.keys()
-        if stream is not None and plan.status is not None:
-            self._add(stream, plan.records, plan.status, token=token)
-        for child in plan.children:
-            self._create(child)
-        self._waits.take_in(plan.also.ended_waits)
-        for review in plan.also.reviews:
-            self._waits.reviews.setdefault(
-                review.review_id,
-                replace(review, data=json.as_object(_plain(dict(review.data))) or {}),
-            )
-        self._waits.begin(plan.also.waits)
-        self._waits.effects |= plan.effects
-        if stream is not None and was_open and stream.task.state.is_terminal:
-            self._waits.settled(stream.task)
-        self._lanes.put(*plan.messages)
-        self._hints.give()
-
     def _leave(self, lease: Lease, *, is_dead: bool = False) -> None:
         """A lease ends: its lane moves on, and a task to be cancelled is not left alone."""
         self._lanes.advance(lease.message.lane)
         self._hints.give()
-        stream = self._streams.get(lease.message.task_id)
+        stream = self._streams.find(lease.message.task_id)
         # A dead message is looked at by a person, who may ask again for the task to be cancelled.
-        if is_dead or stream is None or stream.task.state.is_terminal:
+        if is_dead or stream is None or not stream.is_open:
             return
         if stream.cancel_requested:
             self._waits.nudge(stream.task)
-
-    def _add(
-        self, stream: _Stream, records: Sequence[Recorded], status: TaskStatus, *, token: int
-    ) -> None:
-        for record in records:
-            self._event_tokens[record.event_id] = token
-            self._positions += 1
-            stream.records.append(replace(record, token=token, position=self._positions))
-        stream.task = replace(stream.task, status=status)
-        stream.blobs |= blob_names(records)
-
-    def _is_written(self, stream: _Stream, records: Sequence[Recorded]) -> bool:
-        first = records[0].seq
-        stored = stream.records[first - 1 : first - 1 + len(records)]
-        return [record.event_id for record in stored] == [record.event_id for record in records]
-
-    def _check_new_ids(self, records: Sequence[Recorded]) -> None:
-        ids = {record.event_id for record in records}
-        if len(ids) < len(records) or not ids.isdisjoint(self._event_tokens):
-            raise ConflictError("an event id is in use already")
 
     def _check_repeat(
         self, lease: Lease, records: Sequence[Recorded], *, left: Literal["queued", "dead"] | None
@@ -594,20 +382,12 @@ class MemoryStore:
             is_left = state in ("delayed", "held", "ready")
         else:
             is_left = state is None or state == left
-        if is_left:
-            tokens = [self._event_tokens.get(record.event_id) for record in records]
-            if tokens and all(token == lease.token for token in tokens):
-                return
-        raise StaleLeaseError(lease.message.message_id, token=lease.token)
+        if not is_left or not self._streams.wrote(lease.token, records):
+            raise StaleLeaseError(lease.message.message_id, token=lease.token)
 
     def _is_settled_again(self, lease: Lease, records: Sequence[Recorded]) -> bool:
-        stream = self._streams.get(lease.message.task_id)
+        stream = self._streams.find(lease.message.task_id)
         return stream is not None and settles_again(stream.task.status, records)
-
-
-def _plain(value: object) -> object:
-    """A copy of plain JSON, as a store with a file would give it back."""
-    return json.loads(json.encode(value))
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:

@@ -37,9 +37,9 @@ from hermes.store.base import (
     Wait,
     Worker,
 )
-from hermes.store.postgres_connection import Connection, connect, read_address
+from hermes.store.postgres_connection import Connection, connect, read_address, translating
 from hermes.store.postgres_hints import Hints
-from hermes.store.postgres_migrate import check, migrate, schema_version
+from hermes.store.postgres_migrate import check, migrate
 from hermes.store.postgres_pool import Pool
 from hermes.store.postgres_quick import LastWrites
 from hermes.store.postgres_transaction import Quick, Transaction, Transactor
@@ -93,8 +93,9 @@ class PostgresStore:
         return self._address.run_dir
 
     async def __aenter__(self) -> PostgresStore:
-        async with await connect(self._address, wait_s=self._wait_s) as connection:
-            await (migrate if self._migrate else check)(connection, self._address)
+        with translating(self._address):
+            async with await connect(self._address, wait_s=self._wait_s) as connection:
+                await (migrate if self._migrate else check)(connection, self._address)
         pool = Pool(self._address, size=self._pool_size, wait_s=self._wait_s)
         transactor = Transactor(pool, self._address, wait_s=self._wait_s, answer_s=self._answer_s)
         hints = Hints(self._address, wait_s=self._wait_s)
@@ -386,15 +387,3 @@ class _Open:
         self.pool, self.transactor, self.hints = pool, transactor, hints
         self.last = LastWrites()
         self.loop = asyncio.get_running_loop()
-
-
-async def read_schema_version(url: str) -> int:
-    """The schema version of the database at `url`, 0 where there is none yet; changes nothing.
-
-    Raises:
-        ConfigError: The URL cannot be read.
-        StoreError: The database cannot be reached, or is of a newer Hermes.
-    """
-    address = read_address(url)
-    async with await connect(address, wait_s=WAIT_S) as connection:
-        return await schema_version(connection, address)

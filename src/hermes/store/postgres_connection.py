@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
-from psycopg import AsyncConnection, errors
-from psycopg.conninfo import conninfo_to_dict
+from anyio import to_thread
+from psycopg import AsyncConnection, errors, pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.string import StrDumper, TextLoader
 
 from hermes.errors import (
@@ -37,6 +40,8 @@ _DEFAULTS: Mapping[str, str] = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
+_NO_URL = "the database URL is not of the form postgresql://user:password@host:port/name"
+_NO_URL_HINT = "write `@`, `/`, `:` and `%` in a password as %40, %2F, %3A, %25"
 _ABANDONED_S = 30
 """The server ends a transaction whose client has fallen silent, and with it the locks."""
 
@@ -81,10 +86,9 @@ def read_address(url: str) -> Address:
         }
     except errors.Error:
         # The driver's own words may quote a part of the password.
-        raise ConfigError(
-            "the database URL is not of the form postgresql://user:password@host:port/name",
-            hint="write `@`, `/`, `:` and `%` in a password as %40, %2F, %3A, %25",
-        ) from None
+        raise ConfigError(_option_unknown(url) or _NO_URL, hint=_NO_URL_HINT) from None
+    if "@" in given.get("host", ""):  # what stands before the last one is a part of the password
+        raise ConfigError(_NO_URL, hint=_NO_URL_HINT)
     host = given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST", "localhost")
     port = given.get("port") or os.environ.get("PGPORT", "5432")
     user = given.get("user") or os.environ.get("PGUSER", "")
@@ -96,6 +100,29 @@ def read_address(url: str) -> Address:
         label=f"{host}:{port}/{name}{path}",
         own_schema="search_path" not in options,
     )
+
+
+def _option_unknown(url: str) -> str | None:
+    """Which of the URL's options libpq does not know; only names, no values."""
+    query = url.partition("?")[2]
+    if "@" in query:  # it may be a part of a password
+        return None
+    given = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    unknown = ", ".join(sorted(given - known - {"ssl"}))
+    return (
+        f"the database URL has an option that libpq does not know: {unknown}" if unknown else None
+    )
+
+
+async def is_away(address: Address) -> bool:
+    """Whether nobody answers there, or a server that is just starting or stopping.
+
+    A server that answers and refuses, a password for example, is not away.
+    """
+    text = make_conninfo(**cast("dict[str, Any]", dict(address.parameters)))
+    found = await to_thread.run_sync(pq.PGconn.ping, text.encode())
+    return found in (pq.Ping.NO_RESPONSE, pq.Ping.REJECT)
 
 
 async def connect(address: Address, *, wait_s: float) -> Connection:
@@ -137,11 +164,23 @@ async def _configure(connection: Connection, address: Address, *, wait_s: float)
 
 def is_lost(exc: BaseException, connection: Connection) -> bool:
     """Whether the connection broke, so that what was under way may or may not have happened."""
-    if isinstance(exc, errors.Error) and exc.diag.severity_nonlocalized in ("FATAL", "PANIC"):
-        return True  # the server's last words; that it hangs up is seen only later
+    told: BaseException | None = exc
+    while isinstance(told, errors.Error):
+        if told.diag.severity_nonlocalized in ("FATAL", "PANIC"):
+            return True  # the server's last words; that it hangs up is seen only later
+        told = told.__context__  # the end of a pipeline may fail for its part
     return isinstance(exc, (errors.OperationalError, errors.InterfaceError, OSError)) and (
         connection.closed
     )
+
+
+@contextmanager
+def translating(address: Address) -> Generator[None]:
+    """Around what uses a connection: errors of the driver become what they mean to a caller."""
+    try:
+        yield
+    except (errors.Error, OSError) as exc:
+        raise translated(exc, address) from exc
 
 
 def translated(exc: BaseException, address: Address) -> BaseException:
@@ -171,10 +210,15 @@ def _meaning(exc: errors.Error | OSError, address: Address) -> StoreError | Inpu
             )
         case errors.DiskFull():
             return StoreUnavailableError(f"{where} has no room left", hint="free some space there")
+        case errors.QueryCanceled():
+            return StoreUnavailableError(
+                f"{where} ended a statement before it was through: {said}",
+                hint="raise statement_timeout for this user or database, or set it to 0",
+            )
         case errors.InsufficientPrivilege() | errors.ReadOnlySqlTransaction():
             return StoreUnavailableError(
-                f"{where} does not let this user write: {said}",
-                hint=f"grant it the right to create and use schema {SCHEMA}",
+                f"{where} does not let this user do that: {said}",
+                hint=f"grant it the right to create and use schema {SCHEMA}, or its ownership",
             )
         case errors.UndefinedTable():
             return StoreError(

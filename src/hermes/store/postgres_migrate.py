@@ -6,7 +6,7 @@ from typing import cast
 
 from psycopg import errors
 
-from hermes.errors import StoreError
+from hermes.errors import StoreError, StoreUnavailableError
 from hermes.store.postgres_connection import SCHEMA, Address, Connection
 from hermes.store.queries import migrations, migrations_after
 
@@ -28,13 +28,27 @@ async def read_version(connection: Connection) -> int:
     return cast("tuple[int]", await cursor.fetchone())[0]
 
 
+async def _is_shut_out(connection: Connection) -> bool:
+    """Whether our schema is there and this user has no right to use it."""
+    cursor = await connection.execute(
+        b"SELECT FROM pg_namespace WHERE nspname = %s AND NOT has_schema_privilege(oid, 'USAGE')",
+        (SCHEMA,),
+    )
+    return cursor.rowcount > 0
+
+
 async def schema_version(connection: Connection, address: Address) -> int:
     """The schema version of a database, 0 for an empty one; changes nothing.
 
     Raises:
-        StoreError: It is of a newer Hermes.
+        StoreError: It is of a newer Hermes, or this user must not look.
     """
     version, newest = await read_version(connection), newest_version()
+    if not version and address.own_schema and await _is_shut_out(connection):
+        raise StoreUnavailableError(
+            f"PostgreSQL at {address.label} does not let this user into schema {SCHEMA}",
+            hint=f"grant usage on it and on its tables, or ownership of schema {SCHEMA}",
+        )
     if version > newest:
         raise StoreError(
             f"PostgreSQL at {address.label} has schema version {version}, "

@@ -6,6 +6,7 @@ here to who asked, at once, and after a restart of the server the next request f
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -39,14 +40,10 @@ class Pool:
         Raises:
             StoreUnavailableError: The database cannot be reached, or none was free in time.
         """
-        with anyio.move_on_after(self._wait_s) as waiting:
-            await self._free.acquire()
-        if waiting.cancelled_caught:
-            raise StoreUnavailableError(
-                f"all {self._size} connections to PostgreSQL at {self._address.label} were busy "
-                f"for {self._wait_s:g} s",
-                hint="raise HERMES_POSTGRES_POOL_SIZE, or run less at a time in one process",
-            )
+        try:
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            await self._wait()
         try:
             connection = await self._take()
             try:
@@ -61,6 +58,17 @@ class Pool:
         while self._idle:
             connection, _ = self._idle.popleft()
             await connection.close()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._free.acquire()
+        except TimeoutError:
+            raise StoreUnavailableError(
+                f"all {self._size} connections to PostgreSQL at {self._address.label} were busy "
+                f"for {self._wait_s:g} s",
+                hint="raise HERMES_POSTGRES_POOL_SIZE, or run less at a time in one process",
+            ) from None
 
     async def _take(self) -> Connection:
         while self._idle:

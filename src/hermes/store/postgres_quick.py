@@ -1,8 +1,7 @@
-"""The append of one event in one statement, for a lease whose task this process wrote last.
+"""Appends in one statement, for leases whose tasks this process wrote last.
 
-It saves the round trips of a transaction: where the task stands need not be read if it still stands
-where this process left it. The statement itself makes sure of that, and of the lease; if it changes
-nothing, the transaction finds out why.
+Where a task stands need not be read if it still stands as this process left it. The statement makes
+sure of that and of the lease; if it changes nothing, a transaction finds out why.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ class Written:
 
     trace_id: str
     status: TaskStatus
+    encoded: bytes
 
 
 class LastWrites:
@@ -46,25 +46,28 @@ class LastWrites:
         if len(self._written) > _KEPT:
             self._written.popitem(last=False)
 
-    def quick(self, lease: Lease, change: Change) -> Quick[Written] | None:
+    def quick(self, lease: Lease, change: Change) -> Quick[Written | None] | None:
         """The statement that appends, if one is enough; any doubt is left to the transaction."""
         last = self._written.get((lease.message.message_id, lease.token))
         batch = change.batch
-        if last is None or not change.is_plain or len(batch.rows) != 1 or batch.uses:
+        if last is None or not change.is_plain or not batch.rows or batch.uses:
             return None
         try:
             check_stream(batch.records, task_id=lease.message.task_id, trace_id=last.trace_id)
             status = advance(last.status, batch.records)
         except HermesError:
             return None
+        written = Written(trace_id=last.trace_id, status=status, encoded=encode_status(status))
         values = {
             "message_id": lease.message.message_id,
+            "task_id": lease.message.task_id,
             "worker_id": lease.worker_id,
             "token": lease.token,
-            "known": encode_status(last.status),
+            "known": last.encoded,
             "updated_at": to_micros(status.updated_at),
-            "status": encode_status(status),
+            "status": written.encoded,
             "state": status.state.value,
-            **event_values(batch.rows[0]),
+            **event_values(batch),
         }
-        return Quick("append_next", values, Written(trace_id=last.trace_id, status=status))
+        name = "append_next_event" if len(batch.rows) == 1 else "append_next_events"
+        return Quick(name, values, written)

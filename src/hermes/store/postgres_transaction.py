@@ -34,6 +34,7 @@ class Quick(Generic[R]):
     values: Values
     result: R
 
+
 _TRIES = 10
 _PAUSE_S = 0.2
 _PASSING = frozenset({None, "57P01", "57P02", "57P03", "53300", "08000", "08003", "08006", "08001"})
@@ -63,14 +64,14 @@ class Transaction:
         await self._pipeline.__aenter__()
 
     async def quickly(self, quick: Quick[R]) -> bool:
-        """Instead of opening it, do all in one statement; whether that was enough."""
+        """Do all in one statement that commits itself; if it changed nothing, nothing was done."""
         hit("store.begin.before")
         self.is_committing = True
         hit("store.commit.before")
         cursor = await self._connection.execute(postgres(quick.name), quick.values)
-        hit("store.commit.sent")
         self.is_committing = cursor.rowcount > 0
         if self.is_committing:
+            hit("store.commit.sent")
             hit("store.commit.after")
         return self.is_committing
 
@@ -176,7 +177,8 @@ class Transactor:
         async with self._pool.lend() as connection:
             transaction = Transaction(connection, is_again=is_again)
             try:
-                with anyio.fail_after(self._answer_s):
+                # Not anyio's, which takes as long as to encode the whole write.
+                async with asyncio.timeout(self._answer_s):
                     if quick is not None and await transaction.quickly(quick):
                         return quick.result
                     await transaction.begin()
@@ -215,18 +217,17 @@ class Transactor:
             await anyio.sleep(pause_s)
 
     def _unreachable(self, exc: _LostError, *, is_again: bool) -> BaseException:
-        if is_again:
-            return StoreUnavailableError(
-                f"the connection to PostgreSQL at {self._address.label} broke during a commit; "
-                "what was to be written may be in the journal or not",
-                hint="repeat it with the same ids once the server is back",
-            )
+        where = f"PostgreSQL at {self._address.label}"
+        said, hint = f"the connection to {where} broke during a commit", ""
         if isinstance(exc.__cause__, TimeoutError):
-            return StoreUnavailableError(
-                f"PostgreSQL at {self._address.label} gave no answer for {self._answer_s:g} s",
-                hint="look into pg_stat_activity for what it waits for",
-            )
-        return translated(exc.__cause__ or exc, self._address)
+            said = f"{where} gave no answer for {self._answer_s:g} s"
+            hint = "look into pg_stat_activity for what it waits for"
+        elif not is_again:
+            return translated(exc.__cause__ or exc, self._address)
+        if is_again:
+            said += "; what was to be written may be in the journal or not"
+            hint = "repeat it with the same ids once the server is back"
+        return StoreUnavailableError(said, hint=hint)
 
 
 class _LostError(Exception):

@@ -18,7 +18,7 @@ from hermes.store.driver import Row
 from hermes.store.postgres_quick import Written
 from hermes.store.postgres_transaction import Transaction
 from hermes.store.postgres_writes import NOTHING, Change, Held
-from hermes.store.rows import Batch, Child, Outgoing, read_lease
+from hermes.store.rows import Batch, Child, Outgoing, encode_status, read_lease
 from hermes.store.rules import settles_again
 
 
@@ -130,9 +130,7 @@ class Claim:
         ]
 
 
-async def append(
-    tx: Transaction, lease: Lease, change: Change, *, now: int
-) -> Written | None:
+async def append(tx: Transaction, lease: Lease, change: Change, *, now: int) -> Written | None:
     """Append events to the lease's task, and send; returns how the task stands then."""
     held = await writes.hold(tx, lease) if change.is_plain else None
     held = held or await writes.find_held(tx, lease, change)
@@ -143,7 +141,7 @@ async def append(
         await lanes.send(tx, each, now=now)
     if held.stream is None or status is None:
         return None
-    return Written(trace_id=held.stream.trace_id, status=status)
+    return Written(trace_id=held.stream.trace_id, status=status, encoded=encode_status(status))
 
 
 async def finish(tx: Transaction, lease: Lease, change: Change, *, now: int) -> None:

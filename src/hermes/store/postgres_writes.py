@@ -20,7 +20,6 @@ from hermes.store.rows import (
     Child,
     Outgoing,
     Prepared,
-    StoredEvent,
     decode_status,
     effect_row,
     encode_status,
@@ -143,16 +142,15 @@ async def write(
             return stream.status
         status = advance(stream.status, batch.records)
         await _keep_blobs(tx, task_id, batch)
-        is_one = len(batch.rows) == 1
         await tx.send(
-            "append_event" if is_one else "append_events",
+            "append_event" if len(batch.rows) == 1 else "append_events",
             {
                 "key": stream.key,
                 "token": lease.token,
                 "updated_at": to_micros(status.updated_at),
                 "status": encode_status(status),
                 "state": status.state.value,
-                **(event_values(batch.rows[0]) if is_one else _columns(batch)),
+                **event_values(batch),
             },
         )
     if change.also is not None:
@@ -219,9 +217,11 @@ async def _keep_blobs(tx: Transaction, task_id: str | None, batch: Batch) -> Non
         await tx.send("insert_blob_uses", (task_id, list(batch.uses)))
 
 
-def event_values(row: StoredEvent) -> dict[str, object]:
-    """One event's columns by name."""
-    return dict(zip(_COLUMNS, row, strict=True))
+def event_values(batch: Batch) -> dict[str, object]:
+    """The columns of one event, or those of several as lists."""
+    if len(batch.rows) == 1:
+        return dict(zip(_COLUMNS, batch.rows[0], strict=True))
+    return _columns(batch)
 
 
 def _columns(batch: Batch) -> dict[str, object]:

@@ -17,7 +17,7 @@ from hermes.core.clock import Clock, to_micros
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
 from hermes.core.task import Task
-from hermes.errors import ConfigError, InputError, NotFoundError, StoreError
+from hermes.errors import CodecError, ConfigError, InputError, NotFoundError, StoreError
 from hermes.store import lanes, prune, reads, transactions, upkeep, waits
 from hermes.store.base import (
     NO_BLOBS,
@@ -269,7 +269,10 @@ class SQLiteStore:
         return is_new
 
     async def request_cancel(self, task_id: str) -> list[str]:
-        marked = await self._write(partial(waits.request_cancel, task_id=task_id, now=self._now()))
+        marked = await self._write(
+            partial(waits.request_cancel, task_id=task_id, now=self._now()),
+            surrogate=NotFoundError,
+        )
         self._hints.give()
         return marked
 
@@ -349,9 +352,18 @@ class SQLiteStore:
         await to_thread.run_sync(upkeep.shrink, self._path)
         return pruned
 
-    async def _write(self, work: Callable[[Cursor], R], *, alone: bool = False) -> R:
+    async def _write(
+        self,
+        work: Callable[[Cursor], R],
+        *,
+        alone: bool = False,
+        surrogate: type[InputError] = CodecError,
+    ) -> R:
         self._check_process()
-        return await self._writer.call(work, alone=alone)
+        try:
+            return await self._writer.call(work, alone=alone)
+        except UnicodeEncodeError as exc:
+            raise surrogate(f"text holds a lone surrogate: {exc.object!r:.80}") from exc
 
     async def _read(self, work: Callable[[Cursor], R]) -> R:
         self._check_process()

@@ -86,6 +86,8 @@ def backup(path: Path, target: Path) -> None:
     """Copy the database, as it stands at one moment, into a new file."""
     if target.exists():
         raise InputError(f"{target} exists already", hint="name a file that does not")
+    if any("\ud800" <= char <= "\udfff" for char in str(target)):  # SQLite takes UTF-8 alone
+        raise InputError(f"the name {str(target)!r} is no UTF-8", hint="choose another name")
     part = target.with_name(f"{target.name}.part-{os.getpid()}")
     try:
         connection = connect(str(path))

@@ -69,12 +69,25 @@ async def pending_migrations(url: str) -> list[Migration]:
     """
     if _is_postgres(url):
         with _driver_needed():
-            from hermes.store.postgres import read_schema_version
+            from hermes.store.postgres_probe import read_schema_version
         return migrations_after(await read_schema_version(url), "postgres")
     path = _sqlite_path(url)
     if path is None:
         return []
     return migrations_after(await to_thread.run_sync(read_version, path))
+
+
+async def is_away(url: str) -> bool:
+    """Whether the database is a server that does not answer, or is just starting: worth waiting.
+
+    Args:
+        url: As for `open_store`.
+    """
+    if not _is_postgres(url):
+        return False
+    with _driver_needed():
+        from hermes.store.postgres_probe import is_server_away
+    return await is_server_away(url)
 
 
 def _sqlite_path(url: str) -> Path | None:

@@ -13,6 +13,8 @@ from hermes.core.events import (
     ModelReplied,
     ModelRequested,
     Recorded,
+    TaskSplit,
+    TaskWaiting,
     ToolFailed,
     ToolInDoubt,
     ToolReconciled,
@@ -70,6 +72,9 @@ class TraceView:
                 self._end(path, "in_doubt", 0.0)
             case ToolReconciled(path=path, decision=decision):
                 self._end(path, "ok" if decision == "done" else "running", 0.0)
+            case TaskWaiting(pending=pending):
+                for each in pending:
+                    self._wait(each.path)
             case _:
                 pass
 
@@ -89,6 +94,11 @@ class TraceView:
             )
         )
 
+    def _wait(self, path: str) -> None:
+        place = self._places.get(path)
+        if place is not None and self.entries[place].status == "running":
+            self._end(path, "waiting", 0.0)
+
     def _end(
         self, path: str, status: str, duration_s: float, tokens: int = 0, thought: str = ""
     ) -> None:
@@ -107,6 +117,16 @@ class TraceView:
             started_ms=begun.started_ms,
             thought=thought or None,
         )
+
+
+def children_of(records: Iterable[Recorded]) -> list[str]:
+    """Ids of the tasks that a task has handed work to, in the order they were begun.
+
+    Args:
+        records: The task's whole stream.
+    """
+    splits = [record.event for record in records if isinstance(record.event, TaskSplit)]
+    return [child for split in splits for child in split.children]
 
 
 def as_jsonl(records: Iterable[Recorded]) -> Iterable[str]:

@@ -8,6 +8,7 @@ from typing import cast
 
 from hermes.core import json
 from hermes.core.chat import ToolCall
+from hermes.core.tables import read_yaml
 from hermes.errors import ConfigError
 from hermes.models import ModelReply, ModelRequest, StreamPart
 
@@ -78,20 +79,11 @@ def read_replies(path: Path) -> Sequence[Reply] | Mapping[str, Sequence[Reply]]:
         raw = path.read_bytes()
     except OSError as exc:
         raise ConfigError(f"cannot read script {str(path)!r}: {exc.strerror}") from exc
-    document = _document(raw, path)
+    document = read_yaml(raw, name=str(path))
     table = json.as_object(document)
     if table is not None:
         return {goal: _replies(value, f"{path}: {goal!r}") for goal, value in table.items()}
     return _replies(document, str(path))
-
-
-def _document(raw: bytes, path: Path) -> object:
-    import yaml  # loaded on use; JSON is YAML too
-
-    try:
-        return cast("object", yaml.safe_load(raw))
-    except (yaml.YAMLError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"script {str(path)!r} is neither YAML nor JSON: {exc}") from exc
 
 
 def _replies(value: object, where: str) -> list[Reply]:

@@ -31,14 +31,23 @@ class ScratchGround:
         effects: Files outside of it that only ever grow; what a run appends is its effect.
 
     Raises:
-        ConfigError: The folder is too large to be copied for each run.
+        ConfigError: The folder is too large to be copied for each run, or cannot be read; or an
+            effect is no file.
     """
 
     def __init__(self, source: Path, folder: Path, *, effects: Sequence[Path] = ()) -> None:
         self._source, self._effects = source, tuple(effects)
         seed = folder / "seed"
+        for path in effects:
+            _check_effect(path)
         _check_size(source)
-        shutil.copytree(source, seed, symlinks=True, ignore=lambda _, names: LEFT_OUT & set(names))
+        try:
+            shutil.copytree(source, seed, symlinks=True, ignore=_left_out)
+        except (OSError, shutil.Error) as exc:
+            raise ConfigError(
+                f"{source} cannot be copied for the runs: {_first_reason(exc)}",
+                hint="start in a folder that holds the agent and little else",
+            ) from exc
         self._before = {name: _content(path) for name, path in _files(seed)}
         self._inner = SQLiteGround(folder / "runs", seed=seed)
         self._sizes: dict[Path, int] = {}
@@ -106,6 +115,31 @@ def _lines(raw: bytes) -> Content:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """Names that are not copied, among them pipes, sockets and devices, which cannot be."""
+    paths = {name: Path(folder, name) for name in names}
+    return {
+        name
+        for name, path in paths.items()
+        if name in LEFT_OUT or not (path.is_symlink() or path.is_file() or path.is_dir())
+    }
+
+
+def _first_reason(exc: OSError) -> str:
+    """What went wrong with the first file; `shutil` gathers all of them."""
+    if isinstance(exc, shutil.Error):
+        return str(cast("list[tuple[str, str, str]]", exc.args[0])[0][2])
+    return str(exc)
+
+
+def _check_effect(path: Path) -> None:
+    if path.is_dir() or not path.parent.is_dir():
+        raise ConfigError(
+            f"--effects {path}: is {'a folder' if path.is_dir() else 'in no folder that exists'}",
+            hint="give the file to which the tools append",
+        )
 
 
 def _check_size(source: Path) -> None:

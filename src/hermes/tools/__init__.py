@@ -22,6 +22,7 @@ from hermes.tools.reconciling import reconcile
 from hermes.tools.registry import ToolRegistry
 from hermes.tools.results import DEFAULT_LIMIT_CHARS, ResultFault, cap, handle_of, normalise, render
 from hermes.tools.runner import Prepared, prepare, result_of, run
+from hermes.tools.threads import is_at_work
 from hermes.tools.waiting import (
     MAX_CHILDREN,
     Child,
@@ -62,6 +63,7 @@ __all__ = [
     "cap",
     "failed_result",
     "handle_of",
+    "is_at_work",
     "load_tools",
     "normalise",
     "prepare",

@@ -289,7 +289,8 @@ def _invoker(
         return invoke_async
 
     async def invoke_plain(bound: Mapping[str, object], given: ToolContext) -> object:
-        result = await call_in_thread(functools.partial(function, **arguments(bound, given)))
+        call = functools.partial(function, **arguments(bound, given))
+        result = await call_in_thread(call, name=given.idempotency_key)
         # A plain function may wrap an async one.
         return await result if inspect.isawaitable(result) else result
 

@@ -50,6 +50,7 @@ DEFAULT_LIMIT_CHARS = 16_000
 MAX_DEPTH = 64
 MAX_VALUES = 1_000_000
 HANDLE_CHARS = 16
+_WAITS = "one Question, Until, Event or Children"
 _HEAD_SHARE = 2 / 3
 _MAX_STEPS_BACK = 32
 # No integer with fewer bits has more digits than Python will write.
@@ -73,6 +74,12 @@ class ResultFault(Exception):
     def __str__(self) -> str:
         place = "".join(f"[{part!r}]" for part in self.path)
         return f"{self.reason}, at result{place}"
+
+
+class StandsAlone:
+    """A value that says what happens next, not a result: inside of one nobody would act on it."""
+
+    __slots__ = ()
 
 
 def normalise(value: object) -> object:
@@ -141,6 +148,11 @@ class _Normaliser:
             return self._array(cast("Sequence[object]", value))
         if isinstance(value, Set):
             return _in_order(self._array(cast("Set[object]", value)))
+        if isinstance(value, StandsAlone):
+            kind = type(value).__name__
+            raise ResultFault(
+                f"a {kind} cannot stand here: a tool waits by returning {_WAITS} alone"
+            )
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = (field.name for field in dataclasses.fields(value))
             return self._object({name: getattr(value, name) for name in names})

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import cast
 
-from .results import ResultFault, normalise
+from .results import ResultFault, StandsAlone, normalise
 
 MAX_CHILDREN = 100
 """Child tasks that one call may make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(StandsAlone):
     """A person is asked; the result is the answer.
 
     Attributes:
@@ -32,7 +32,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Until:
+class Until(StandsAlone):
     """The task goes on at a time; the result says that it has come.
 
     Attributes:
@@ -43,7 +43,7 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(StandsAlone):
     """The task goes on when `name` is signalled; the result is the signal's payload.
 
     Attributes:
@@ -56,7 +56,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Child:
+class Child(StandsAlone):
     """Work for a task of its own.
 
     Attributes:
@@ -73,7 +73,7 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Children:
+class Children(StandsAlone):
     """Child tasks; the result is a list of `{task_id, status, output, error}` in their order.
 
     When all children of a round are settled: if all succeeded, the call returns. If at least
@@ -96,40 +96,99 @@ Waiting = Question | Until | Event | Children
 
 
 def checked(waiting: Waiting) -> Waiting:
-    """The same with its variables as plain JSON.
+    """The same with its texts and variables as they are stored.
+
+    Nothing of it was checked before: what is not as annotated here would be in the journal, where
+    nobody could read it again.
 
     Raises:
         ResultFault: It cannot be waited for as it is; says why.
     """
     match waiting:
         case Question(text=text, options=options):
-            _need(bool(text.strip()), "a Question needs a text")
-            _need(not isinstance(options, str), "options is a list of texts, not one text")
-            return replace(waiting, options=tuple(str(option) for option in options))
+            given = cast("object", options)
+            answers = _items("Question.options", () if given is None else given)
+            return replace(
+                waiting,
+                text=_text("Question.text", text),
+                options=tuple(cast("str", normalise(str(answer))) for answer in answers),
+            )
         case Until(at=at):
             _check_instant("Until.at", at)
             return waiting
         case Event(name=name, until=until):
-            _need(bool(name.strip()), "an Event needs a name")
             if until is not None:
                 _check_instant("Event.until", until)
-            return waiting
+            return replace(waiting, name=_text("Event.name", name))
         case Children(tasks=tasks, accept_ratio=ratio, max_rounds=rounds):
-            _need(0 < len(tasks) <= MAX_CHILDREN, f"Children holds 1 to {MAX_CHILDREN} tasks")
-            _need(0 <= ratio <= 1, f"accept_ratio is from 0 to 1, got {ratio!r}")
-            _need(rounds >= 0, f"max_rounds is 0 or more, got {rounds!r}")
-            return replace(waiting, tasks=tuple(map(_checked_child, tasks)))
+            found = _items("Children.tasks", tasks)
+            _need(
+                0 < len(found) <= MAX_CHILDREN,
+                f"Children.tasks holds 1 to {MAX_CHILDREN} tasks, got {len(found)}",
+            )
+            _need(
+                _is_number(ratio) and 0 <= ratio <= 1,
+                f"Children.accept_ratio is from 0 to 1, got {ratio!r}",
+            )
+            _need(
+                _is_whole(rounds) and rounds >= 0,
+                f"Children.max_rounds is a whole number from 0, got {rounds!r}",
+            )
+            return replace(waiting, tasks=tuple(map(_checked_child, found)))
 
 
-def _checked_child(child: Child) -> Child:
-    _need(bool(child.goal.strip()), "a Child needs a goal")
-    _need(child.max_steps is None or child.max_steps > 0, "max_steps must be above 0")
-    variables = cast("dict[str, object]", normalise(child.variables))
-    return replace(child, variables=variables)
+def _checked_child(child: object) -> Child:
+    if not isinstance(child, Child):
+        raise ResultFault(f"Children.tasks holds values of `Child`, got {_kind(child)}")
+    steps, variables = child.max_steps, cast("object", child.variables)
+    _need(
+        steps is None or (_is_whole(steps) and steps > 0),
+        f"Child.max_steps is a whole number from 1, got {steps!r}",
+    )
+    _need(isinstance(variables, Mapping), f"Child.variables is a mapping, got {_kind(variables)}")
+    return replace(
+        child,
+        goal=_text("Child.goal", child.goal),
+        agent=None if child.agent is None else _text("Child.agent", child.agent),
+        variables=cast("dict[str, object]", normalise(variables)),
+    )
 
 
-def _check_instant(what: str, at: datetime) -> None:
-    _need(at.tzinfo is not None, f"{what} needs a time zone, got {at.isoformat()}")
+def _text(what: str, value: object) -> str:
+    """A text as it is stored: that of a result, which a store can also look for."""
+    if not isinstance(value, str):
+        raise ResultFault(f"{what} is a text, got {_kind(value)}")
+    _need(bool(value.strip()), f"{what} is empty")
+    _need("\x00" not in value, f"{what} holds a NUL character")
+    return cast("str", normalise(value))
+
+
+def _items(what: str, value: object) -> Sequence[object]:
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise ResultFault(f"{what} is a list, got {_kind(cast('object', value))}")
+    return cast("Sequence[object]", value)
+
+
+def _check_instant(what: str, at: object) -> None:
+    if not isinstance(at, datetime):
+        raise ResultFault(f"{what} is a datetime, got {_kind(at)}")
+    _need(at.utcoffset() is not None, f"{what} needs a time zone, got {at.isoformat()}")
+    try:
+        at.astimezone(UTC)
+    except OverflowError as exc:
+        raise ResultFault(f"{what} is beyond all time in UTC, got {at.isoformat()}") from exc
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return _is_whole(value) or isinstance(value, float)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def _need(holds: bool, otherwise: str) -> None:

@@ -92,6 +92,14 @@ def hold(*, silent_s: float) -> str:
     return anyio.run(begin)
 
 
+async def take_up(store: Store, task_id: str) -> None:
+    """Let a live process elsewhere go on with a task whose answer has come."""
+    await store.register(
+        Worker(worker_id="x", host="elsewhere", pid=8, lock_path="", renewed_at=CLOCK.now())
+    )
+    assert await store.claim("x", task_id=task_id)
+
+
 async def _begun(store: Store, *, silent_s: float = 0) -> tuple[Lease, list[Recorded]]:
     renewed_at = CLOCK.now() - timedelta(seconds=silent_s)
     worker = Worker(worker_id="w", host="elsewhere", pid=7, lock_path="", renewed_at=renewed_at)

@@ -98,6 +98,11 @@ class TestBackup:
         monkeypatch.setenv("HERMES_DATABASE_URL", "sqlite:///copy.db")
         assert str(first["task_id"]) in cli("tasks").out
 
+    def test_a_name_that_sqlite_cannot_take_is_refused(self, cli: Cli) -> None:
+        cli("run", "look", *RUN)
+        result = cli("db", "backup", "copy\udcff.db")
+        assert (result.code, "is no UTF-8" in result.err) == (2, True), result.err
+
     def test_a_file_that_is_there_is_never_written_over(self, cli: Cli) -> None:
         cli("run", "look", *RUN)
         Path("copy.db").write_text("precious")

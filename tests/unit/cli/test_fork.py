@@ -26,6 +26,44 @@ def test_a_result_may_be_changed_by_word_or_by_file(cli: Cli, workdir: Path) -> 
     assert file.value["output"] == "saw 你"
 
 
+def test_a_value_that_looks_like_json_and_is_none_is_taken_as_text_and_told(cli: Cli) -> None:
+    cli("run", "look", *RUN, "--quiet")
+    result = cli("fork", "last", "--at", "2", "--edit-result", '/turn1/tool1={"a": 1', "--json")
+    assert result.value["output"] == '{"a": 1'
+    assert """note: '{"a": 1' is no JSON and taken as text""" in result.err
+
+
+@pytest.mark.parametrize("words", [("fork", "last", "--at", "1"), ("retry", "last")])
+@pytest.mark.parametrize("detach", [(), ("--detach",)])
+def test_an_agent_that_cannot_go_on_makes_no_task(
+    cli: Cli, workdir: Path, words: tuple[str, ...], detach: tuple[str, ...]
+) -> None:
+    cli("run", "look", *RUN, "--quiet")
+    (workdir / "rules.yaml").write_text("rules: [")
+    result = cli(*words, *detach, "--json")
+    assert (result.code, "is not YAML" in result.err) == (2, True)
+    tasks = cli("tasks", "--json").value["tasks"]
+    assert isinstance(tasks, list)
+    assert len(tasks) == 1  # pyright: ignore[reportUnknownArgumentType]  # plain JSON
+
+
+def test_a_file_of_the_record_that_is_gone_is_named_with_a_way_out(cli: Cli, workdir: Path) -> None:
+    cli("run", "look", *RUN, "--quiet")
+    (workdir / "rules.yaml").rename(workdir / "moved.yaml")
+    for words in (("fork", "last", "--at", "1"), ("replay", "last"), ("retry", "last")):
+        result = cli(*words)
+        assert result.code == 2
+        assert "rules.yaml: is gone, and the task was started with it" in result.err
+        assert "--playbook FILE" in result.err
+    assert cli("replay", "last", "--playbook", "moved.yaml").code == 0
+
+
+def test_a_task_that_is_not_there_is_told_with_a_next_step(cli: Cli) -> None:
+    cli("run", "look", *RUN, "--quiet")
+    for wanted in ("zz", "zzzzzz"):
+        assert f"no task '{wanted}' (`hermes tasks` lists them)" in cli("replay", wanted).err
+
+
 def test_a_variable_may_be_set(cli: Cli) -> None:
     cli("run", "look", *RUN, "--quiet")
     result = cli("fork", "last", "--at", "1", "--set", "what=desk", "--json")

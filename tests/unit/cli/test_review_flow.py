@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.events import ReviewDecision
+from hermes.runtime.review import decide
+from hermes.store import Review, Store
+from tests.unit.cli.asked import take_up
 from tests.unit.cli.shop import Cli
 
 RUN = ("--tools", "asking.py", "--playbook", "asking.yaml")
@@ -119,8 +123,8 @@ def test_show_of_a_parent_names_its_children_and_what_they_ask(waiting: Cli) -> 
     parent = str(waiting("run", "split", *RUN, "--json").value["task_id"])
     out = waiting("show", parent).out
     assert "children 1 of 2 settled" in out
-    assert "asks a person: hermes review show review_" in out
-    [review_id] = [word for word in out.split() if word.startswith("review_")]
+    assert "waits for a person: which colour?" in out
+    [review_id] = {word for word in out.split() if word.startswith("review_")}
     assert (
         parent
         in waiting("show", str(waiting("review", "show", review_id, "--json").value["task_id"])).out
@@ -128,3 +132,42 @@ def test_show_of_a_parent_names_its_children_and_what_they_ask(waiting: Cli) -> 
     waiting("review", "answer", review_id, "red", "--resume")
     result = waiting("resume", parent, "--json")
     assert (result.code, result.value["status"]) == (0, "succeeded"), result.err
+
+
+def test_a_run_that_ends_in_the_question_of_a_child_says_how_to_answer_it(waiting: Cli) -> None:
+    result = waiting("run", "split", *RUN)
+    assert result.code == 3
+    assert "waits for a person: which colour?" in result.err
+    assert "hermes review answer review_" in result.err
+
+
+def test_last_is_what_a_person_has_started_and_its_question_may_be_a_childs(waiting: Cli) -> None:
+    parent = str(waiting("run", "split", *RUN, "--json").value["task_id"])
+    assert waiting("show", "last", "--json").value["task_id"] == parent
+    result = waiting("review", "answer", "last", "red", "--resume", "--json")
+    assert (result.code, result.value["task_id"]) == (0, parent), result.err
+    assert result.value["status"] == "succeeded"
+
+
+def test_show_does_not_ask_for_a_decision_that_was_made(waiting: Cli) -> None:
+    waiting("run", "colour", *RUN)
+    waiting("review", "answer", "last", "red")
+    assert "hermes review answer" not in waiting("show", "last").out
+
+
+def test_a_worker_that_is_faster_than_the_resume_of_a_decision_is_no_fault(
+    waiting: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def decided(
+        store: Store, review: Review, decision: ReviewDecision, **more: str
+    ) -> Review:
+        found = await decide(store, review, decision, answer=None, by=more["by"])
+        await take_up(store, review.task_id)
+        return found
+
+    task_id = waiting("run", "send", *RUN, "--json").value["task_id"]
+    monkeypatch.setattr("hermes.cli.reviews.decide_in", decided)
+    result = waiting("review", "approve", "last", "--resume", "--json")
+    assert (result.code, result.value["task_id"]) == (3, task_id), result.err
+    assert result.value["status"] == "waiting"
+    assert "it goes on there" in result.err

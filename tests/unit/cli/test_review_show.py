@@ -66,7 +66,8 @@ def test_show_says_that_an_end_was_asked_for(cli: Cli) -> None:
     [
         (
             Pending(kind="time", path="/turn1/tool1", name="t", text="tea time"),
-            "waits until 2026-12-01 08:00:00 UTC: tea time",
+            "waits until 2026-12-01 08:00:00 UTC: tea time|"
+            "next: a worker goes on then, or `hermes resume task_1` does it here",
         ),
         (
             Pending(kind="event", path="/turn1/tool1", name="paid", text="the money"),

@@ -88,6 +88,26 @@ def test_a_submitted_task_is_cancelled_by_the_command(cli: Cli) -> None:
     assert cli("cancel", "last").out.strip() == f"{task_id} cancelled"
 
 
+@pytest.mark.parametrize(
+    ("queues", "says"),
+    [(" , ", "names no agent"), ("", "names no agent"), ("a\udcff", "no UTF-8")],
+)
+def test_queues_that_name_nobody_are_refused_rather_than_taken_for_any(
+    cli: Cli, queues: str, says: str
+) -> None:
+    cli("run", "look", *RUN, "--detach", "-q")
+    result = cli("worker", "--once", "--queues", queues)
+    assert (result.code, says in result.err) == (2, True), result.err
+    assert "dispatched" in cli("tasks").out
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\0b"])
+def test_an_event_that_no_task_can_wait_for_is_refused(cli: Cli, name: str) -> None:
+    cli("run", "hi", *RUN, "-q")
+    result = cli("signal", name)
+    assert (result.code, "an event needs a name" in result.err) == (2, True), result.err
+
+
 def test_a_signal_happens_once(cli: Cli) -> None:
     cli("run", "hi", *RUN, "-q")
     assert cli("signal", "bell", "--payload", '{"a": 1}', "--json").value == {

@@ -10,6 +10,7 @@ import pytest
 from hermes import NOT_DONE, tool
 from hermes.core.chat import ToolMessage
 from hermes.core.events import ToolFailed, ToolReturned, ToolStarted
+from hermes.errors import EffectTakenError
 from hermes.store import EffectRow
 from hermes.testing import call, calls
 from hermes.tools import Tool
@@ -51,6 +52,22 @@ async def test_the_second_call_gets_the_first_ones_result(stage: Stage) -> None:
 async def test_two_calls_of_one_turn_are_one_deed(stage: Stage) -> None:
     stage.play([calls(call("pay", order="A1"), call("pay", order="A1")), "Paid."], paying(stage))
     await stage.start()
+    assert len(stage.ran) == 1
+
+
+async def test_a_key_that_is_refused_and_looks_free_is_a_fault_and_no_endless_loop(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nobody(*_: str) -> EffectRow | None:
+        return None
+
+    pay = paying(stage, scope="global")
+    stage.play([call("pay", order="A1"), "Paid."], pay)
+    await stage.start()
+    monkeypatch.setattr(stage.store, "effect", nobody)
+    stage.play([call("pay", order="A1")], pay)
+    with anyio.fail_after(10), pytest.raises(EffectTakenError):
+        await stage.start()
     assert len(stage.ran) == 1
 
 

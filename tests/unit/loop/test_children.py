@@ -172,6 +172,8 @@ async def test_after_the_last_round_a_person_is_asked(stage: Stage, model: ByGoa
         "partial",
         "1 of 3 parts of spread succeeded: is that enough?",
     )
+    [wait] = await stage.store.waits(response.task_id)  # those for the rounds are over
+    assert wait.key == review.review_id
 
 
 async def with_one_failure(stage: Stage) -> str:
@@ -207,6 +209,20 @@ async def test_rejected_the_model_is_told(stage: Stage, model: ByGoal) -> None:
     assert "2 of 3 parts succeeded" in failed.error.message
     assert "all or nothing" in failed.error.message
     assert "bad 1: failed" in failed.error.message
+
+
+async def test_a_part_that_a_person_cancelled_is_not_made_again(
+    stage: Stage, model: ByGoal
+) -> None:
+    stage.tools = [spreading(stage, family("good 1"))]
+    response = await stage.start()
+    [child] = await children_of(stage, response.task_id)
+    await stage.store.request_cancel(child.task_id)
+    await Executor(stage.store, clock=stage.clock).cancel(await stage.lease(child.task_id), ())
+    await stage.carry_all()
+    review = await stage.review()
+    assert (review.task_id, review.reason) == (response.task_id, "partial")
+    assert len(await children_of(stage, response.task_id)) == 1
 
 
 async def test_a_crash_between_the_children_and_the_join_makes_no_second_round(
@@ -298,9 +314,9 @@ async def test_the_sixth_generation_is_refused(stage: Stage) -> None:
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "none": (lambda: Children(tasks=[]), "1 to 100 tasks"),
     "too many": (lambda: family(*("x" for _ in range(101))), "1 to 100 tasks"),
-    "empty goal": (lambda: family(" "), "needs a goal"),
+    "empty goal": (lambda: family(" "), "goal is empty"),
     "ratio": (lambda: family("x", accept_ratio=1.5), "accept_ratio is from 0 to 1"),
-    "rounds": (lambda: family("x", max_rounds=-1), "max_rounds is 0 or more"),
+    "rounds": (lambda: family("x", max_rounds=-1), "max_rounds is a whole number from 0"),
 }
 
 

@@ -81,6 +81,16 @@ class TestQuestion:
         assert await stage.store.waits(waiting.task_id) == []
         assert await stage.store.messages() == []
 
+    async def test_an_answer_that_was_taken_in_leaves_no_wait_beside_the_next(
+        self, stage: Stage
+    ) -> None:
+        stage.play([call("ask", text="which?"), call("ask", text="sure?")], asking(stage))
+        waiting = await stage.start()
+        await stage.store.decide((await stage.review()).review_id, "answer", answer="red", by="ann")
+        response = await stage.carry()
+        [wait] = await stage.store.waits(waiting.task_id)
+        assert wait.wait_id == response.pending[0].wait_id
+
     async def test_a_structured_answer_is_told_as_json(self, stage: Stage) -> None:
         stage.play([call("ask", text="which?"), "Fine."], asking(stage))
         await stage.start()

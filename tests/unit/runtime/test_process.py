@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from hermes.errors import StoreError, StoreUnavailableError
 from hermes.runtime import LEASE_S, WorkerProcess, is_gone
+from hermes.runtime.locks import LifeLock
 from hermes.store import MemoryStore, SQLiteStore, Store, Worker
 from hermes.testing.clock import START, FakeClock
 
@@ -142,6 +145,53 @@ async def test_a_fork_does_not_take_the_workers_of_its_parent_for_its_own(
     ours.close()
 
     assert (before, after) == (b"lives", b"gone")
+
+
+def looks_gone(row: Worker) -> bool:
+    """What a process of its own says of a worker."""
+    code = (
+        "from hermes.runtime.locks import are_proved_dead;"
+        f"print(are_proved_dead([{row.worker_id!r}], {str(Path(row.lock_path).parent)!r}))"
+    )
+    words = [sys.executable, "-c", code]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+async def test_a_process_that_reads_its_own_lock_file_still_proves_that_it_lives(
+    store: SQLiteStore, clock: FakeClock
+) -> None:
+    """As a tool does that searches the folder."""
+    process, row = await started(store, clock)
+    Path(row.lock_path).read_bytes()
+    assert not looks_gone(row)
+    await process.stop()
+    assert looks_gone(row)
+
+
+async def test_a_fork_neither_keeps_the_lock_of_its_parent_nor_removes_it(
+    clock: FakeClock, tmp_path: Path
+) -> None:
+    lock, same_file = LifeLock("w1", str(tmp_path)), tmp_path / "same.lock"
+    lock.take()
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        try:
+            lock.release()
+            theirs.send(b"here")
+            theirs.recv(1)
+        finally:
+            os._exit(0)
+    theirs.close()
+    ours.recv(4)
+    before = is_gone(neighbour(tmp_path / "w1.lock"), clock=clock)
+    os.link(tmp_path / "w1.lock", same_file)
+    lock.release()
+    after = is_gone(neighbour(same_file), clock=clock)
+    ours.send(b"\0")
+    await anyio.to_thread.run_sync(os.waitpid, child, 0)
+    ours.close()
+    assert (before, after) == (False, True)
 
 
 async def test_other_users_may_look_at_the_lock(store: SQLiteStore, clock: FakeClock) -> None:

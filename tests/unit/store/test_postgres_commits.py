@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
+import psycopg
 import pytest
+from psycopg import errors
 
 from hermes.core.events import ReviewRequested, TaskWaiting
 from hermes.store import Also, Lease, Review, Store, Wait
 from hermes.store.postgres import PostgresStore
+from hermes.store.postgres_connection import is_lost
 from hermes.testing.clock import START, FakeClock
 from tests.journal import (
     WORKER,
@@ -166,3 +169,17 @@ async def test_a_cancelled_caller_waits_until_its_write_is_settled(url: str) -> 
         at = (await store.task("task_1")).status.seq
         await asyncio.sleep(0.05)
         assert (await store.task("task_1")).status.seq == at
+
+
+async def test_the_last_words_of_a_server_count_though_the_end_of_a_pipeline_fails_after_them(
+    url: str,
+) -> None:
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        with pytest.raises(errors.AdminShutdown) as shutdown:
+            await connection.execute(b"SELECT pg_terminate_backend(pg_backend_pid())")
+        last_words = shutdown.value
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        busy = errors.OperationalError("cannot exit pipeline mode while busy")
+        assert not is_lost(busy, connection)
+        busy.__context__ = last_words
+        assert is_lost(busy, connection)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from hermes import Agent, Hermes, tool
+from hermes import Agent, Child, Children, Hermes, Question, tool
 from hermes.core.chat import Usage
 from hermes.models import ModelReply
 from hermes.store import TaskQuery
-from hermes.telemetry import as_jsonl, trace
+from hermes.telemetry import as_jsonl, children_of, trace
 from hermes.testing import FakeClock, ScriptedModel, call, calls
 
 
@@ -48,3 +48,40 @@ async def test_the_trace_tells_when_how_long_and_what_it_cost() -> None:
     assert replied["data"]["text"] == "Let me look."
     returned = next(line for line in lines if line["type"] == "tool.returned")
     assert returned["data"]["size_chars"] == 20_000
+
+
+@tool(effect="read")
+async def ask(text: str) -> Question:
+    """Ask."""
+    return Question(text=text)
+
+
+async def test_a_call_waits_until_its_answer_was_taken_in() -> None:
+    model = ScriptedModel([calls(call("ask", text="Which?")), "Blue."])
+    agent = Agent(model=model, tools=[ask])
+    async with Hermes("memory://") as app:
+        asked = await app.run(agent, "paint")
+        [review] = await app.store.reviews()
+        await app.store.decide(review.review_id, "answer", answer="blue", by="test")
+        answered = await app.resume(asked.task_id, agent)
+
+    assert [entry.status for entry in asked.trace] == ["ok", "waiting"]
+    assert [entry.status for entry in answered.trace] == ["ok", "ok", "ok"]
+
+
+async def test_a_task_names_those_it_has_handed_work_to() -> None:
+    @tool(effect="read")
+    async def share() -> Children:
+        """Share."""
+        return Children(tasks=[Child(goal=name, agent="helper") for name in ("one", "two")])
+
+    helper = Agent(name="helper", model=ScriptedModel(["1", "2"]))
+    agent = Agent(model=ScriptedModel([calls(call("share")), "Shared."]), tools=[share])
+    async with Hermes("memory://", agents=[helper]) as app:
+        response = await app.run(agent, "all")
+        below = await app.store.tasks(TaskQuery(parent_id=response.task_id))
+        records = await app.store.events(response.task_id)
+
+    assert response.status == "succeeded"
+    assert children_of(records) == [task.task_id for task in below[::-1]]
+    assert len(below) == 2

@@ -35,18 +35,19 @@ WITH appended AS (
 UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
 WHERE key = %(key)s;
 
--- name: append_next
+-- name: append_next_event
 -- `hold` and `append_event` in one: the fence, whether the task stands as it was left, the append.
+-- Only what is leased has a worker and a token. With `state`, or a join of the two tables, a
+-- planner that knows nothing of them yet reads all leases of the worker, or all tasks.
 WITH held AS (
     SELECT task_id FROM message
-    WHERE message_id = %(message_id)s AND state = 'leased' AND worker_id = %(worker_id)s
-        AND token = %(token)s
+    WHERE message_id = %(message_id)s AND worker_id = %(worker_id)s AND token = %(token)s
     FOR NO KEY UPDATE
 ),
 task AS (
     UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
     FROM held
-    WHERE task.task_id = held.task_id AND task.status = %(known)s
+    WHERE task.task_id = %(task_id)s AND task.status = %(known)s
     RETURNING task.key
 )
 INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
@@ -54,6 +55,28 @@ SELECT
     key, %(token)s::bigint, %(seqs)s::bigint, %(event_ids)s, %(types)s, %(versions)s::integer,
     %(ats)s::bigint, %(datas)s, %(refs)s
 FROM task;
+
+-- name: append_next_events
+WITH held AS (
+    SELECT task_id FROM message
+    WHERE message_id = %(message_id)s AND worker_id = %(worker_id)s AND token = %(token)s
+    FOR NO KEY UPDATE
+),
+task AS (
+    UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
+    FROM held
+    WHERE task.task_id = %(task_id)s AND task.status = %(known)s
+    RETURNING task.key
+)
+INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
+SELECT
+    task.key, %(token)s::bigint,
+    e.seq, e.event_id, e.type, e.version, e.at, e.data, e.refs
+FROM task
+CROSS JOIN unnest(
+    %(seqs)s::bigint[], %(event_ids)s::bytea[], %(types)s::text[], %(versions)s::integer[],
+    %(ats)s::bigint[], %(datas)s::bytea[], %(refs)s::bytea[]
+) AS e (seq, event_id, type, version, at, data, refs);
 
 -- name: event_ids_from
 SELECT e.event_id FROM event AS e
