@@ -93,8 +93,9 @@ async def _work(job: Job, settings: Settings, files: dict[str, Launch], stdout: 
             loop = app.worker(
                 queues=job.queues, concurrency=job.concurrency, child=_child(job, settings)
             )
-            await _introduce(loop, job, settings)
         await group.start(_heed_signals, loop, seen)
+        if not job.only:
+            await _introduce(loop, job, settings)  # who reads that may send it a signal
         await loop.run(when_idle if job.once or job.only else None)
         group.cancel_scope.cancel()
     return exits.Exit.INTERRUPTED if len(seen) > 1 else exits.Exit.SUCCEEDED

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+
 import anyio
 import pytest
 
-from hermes import tool
+from hermes import NOT_DONE, tool
 from hermes.agents import Holding
 from hermes.core.chat import ToolMessage
 from hermes.core.events import ReviewDecided, ToolFailed, ToolInDoubt, ToolReconciled
@@ -15,6 +17,7 @@ from hermes.errors import NotDone, StaleLeaseError
 from hermes.testing import call
 from hermes.tools import Tool
 from tests.unit.loop.stage import WORKER, Stage
+from tests.workers import until
 
 
 class Frozen:
@@ -108,3 +111,37 @@ async def test_a_run_cancelled_while_the_intent_is_written_begins_no_call(stage:
     [failed] = await stage.events(task_id, ToolFailed)
     assert failed.error.code == "cancelled"
     assert await stage.events(task_id, ToolInDoubt) == []
+
+
+async def test_a_call_whose_thread_outlives_every_bound_is_put_before_a_person(
+    stage: Stage,
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def look(key: str, arguments: dict[str, object]) -> object:
+        return NOT_DONE
+
+    @tool(reconcile=look, timeout_s=20)
+    def pay() -> str:
+        """Pay."""
+        stage.ran.append("pay")
+        begun.set()
+        go_on.wait(20)
+        return "paid"
+
+    stage.play([call("pay"), "Paid."], pay)
+    task_id = await stage.submit()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(stage.carry, task_id, Holding(interrupted=lambda: True))
+            await until(begun.is_set)
+            group.cancel_scope.cancel()
+        await stage.crash()
+        stage.clock.advance(1000)
+        assert (await stage.carry()).status == "waiting"
+        review = await stage.review()
+    finally:
+        go_on.set()
+    assert review.reason == "in_doubt"
+    assert "may still be at work" in review.text
+    assert stage.ran == ["pay"]
