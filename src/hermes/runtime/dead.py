@@ -15,7 +15,7 @@ from hermes.core.task import Task
 from hermes.errors import NotFoundError
 from hermes.store import Also, Lease, Review, Store, Wait
 
-RETRIES = RetryPolicy(attempts=5, base_s=1.0, cap_s=60.0)
+RETRIES = RetryPolicy(attempts=10, base_s=1.0, cap_s=60.0)
 """How often a message whose work cannot even begin comes back before it is dead."""
 
 _LOG = logging.getLogger("hermes.worker")

@@ -84,7 +84,7 @@ class SQLiteStore:
         self._clock, self._pid = clock, os.getpid()
         self._synchronous: Synchronous = synchronous
         self._hints = Hints()
-        self._held: set[str] = set()
+        self._held: dict[str, transactions.Left | None] = {}
         checkpoints = Checkpoints()
         group = GroupCommit(
             self._path, monotonic=clock.monotonic, is_busy=lambda: checkpoints.is_due
@@ -143,7 +143,7 @@ class SQLiteStore:
         if submitted.lease is None:
             self._hints.give()
         else:
-            self._held.add(message.message_id)
+            self._held[message.message_id] = None
         return submitted
 
     async def claim(
@@ -169,7 +169,7 @@ class SQLiteStore:
                 now=self._now(),
             )
         )
-        self._held.update(lease.message.message_id for lease in leases)
+        self._held.update({lease.message.message_id: None for lease in leases})
         return leases
 
     async def append(
@@ -184,10 +184,16 @@ class SQLiteStore:
         events, now = batch(records, blobs), self._now()
         envelopes = [outgoing(message) for message in messages]
         more = prepare(also, lease.message.task_id)
-        await self._write(
-            lambda cursor: transactions.append(cursor, lease, events, envelopes, more, now=now),
-            alone=self._held == {lease.message.message_id},
+        held, message_id = self._held, lease.message.message_id
+        left = held.get(message_id)
+        left = await self._write(
+            lambda cursor: transactions.append(
+                cursor, lease, events, envelopes, more, now=now, left=left
+            ),
+            alone=len(held) == 1 and message_id in held,
         )
+        if message_id in held:
+            held[message_id] = left
         if envelopes or more is not None:
             self._hints.give()
 
@@ -203,7 +209,7 @@ class SQLiteStore:
         events, now = batch(records, blobs), self._now()
         envelopes = [outgoing(message) for message in messages]
         more = prepare(also, lease.message.task_id)
-        self._held.discard(lease.message.message_id)
+        self._held.pop(lease.message.message_id, None)
         await self._write(
             lambda cursor: transactions.finish(cursor, lease, events, envelopes, more, now=now)
         )
@@ -218,7 +224,7 @@ class SQLiteStore:
         reason: str,
         also: Also = NOTHING,
     ) -> None:
-        self._held.discard(lease.message.message_id)
+        self._held.pop(lease.message.message_id, None)
         await self._write(
             partial(
                 transactions.fail,
@@ -234,7 +240,7 @@ class SQLiteStore:
         self._hints.give()
 
     async def release(self, lease: Lease) -> None:
-        self._held.discard(lease.message.message_id)
+        self._held.pop(lease.message.message_id, None)
         await self._write(partial(transactions.release, lease=lease))
         self._hints.give()
 
@@ -322,7 +328,7 @@ class SQLiteStore:
         return await self._write(partial(transactions.renew, worker_id=worker_id, now=self._now()))
 
     async def assign(self, lease: Lease, worker_id: str) -> Lease:
-        self._held.discard(lease.message.message_id)
+        self._held.pop(lease.message.message_id, None)
         token = await self._write(partial(transactions.assign, lease=lease, worker_id=worker_id))
         return replace(lease, worker_id=worker_id, token=token)
 

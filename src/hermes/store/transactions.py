@@ -7,13 +7,13 @@ each promises stands with its namesake in `base`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from hermes.core import json
 from hermes.core.clock import to_micros
 from hermes.core.task import TaskStatus
-from hermes.errors import ConflictError, NotFoundError, StaleLeaseError
+from hermes.errors import ConflictError, HermesError, NotFoundError, StaleLeaseError
 from hermes.store import waits
 from hermes.store.base import EffectRow, Lease, Submitted
 from hermes.store.driver import Cursor, Value
@@ -44,6 +44,21 @@ class Stream:
     parent_id: str | None
     parent_path: str | None
     cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A leased message and its task, as an append of the lease's holder left them.
+
+    Attributes:
+        encoded: The status as it is stored.
+    """
+
+    place: int
+    key: int
+    trace_id: str
+    status: TaskStatus
+    encoded: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +147,60 @@ def append(
     also: Prepared | None = None,
     *,
     now: int,
-) -> None:
-    """Append events to the lease's task, and send."""
-    _write(cursor, _hold(cursor, lease), lease, batch, also, now=now)
+    left: Left | None = None,
+) -> Left | None:
+    """Append events to the lease's task, and send.
+
+    Args:
+        cursor: In the transaction.
+        lease: Of a message about the task.
+        batch: The events.
+        outgoing: What they send.
+        also: What else commits with them.
+        now: The present instant.
+        left: How this lease's last append left the task: then it need not be read.
+
+    Returns:
+        How this one leaves it.
+    """
+    if left is not None and also is None and not (outgoing or batch.blobs or batch.uses):
+        further = _append_next(cursor, lease, batch, left)
+        if further is not None:
+            return further
+    held = _hold(cursor, lease)
+    status = _write(cursor, held, lease, batch, also, now=now)
     for each in outgoing:
         send(cursor, each, now=now)
+    if held.stream is None or status is None:
+        return None
+    return Left(
+        place=held.place,
+        key=held.stream.key,
+        trace_id=held.stream.trace_id,
+        status=status,
+        encoded=encode_status(status),
+    )
+
+
+def _append_next(cursor: Cursor, lease: Lease, batch: Batch, left: Left) -> Left | None:
+    """Append if lease and task stand as they were left, in two statements; None says why not."""
+    if not batch.records:
+        return None
+    try:
+        check_stream(batch.records, task_id=lease.message.task_id, trace_id=left.trace_id)
+        status = advance(left.status, batch.records)
+    except HermesError:
+        return None  # the whole transaction finds out, and tells
+    if status.state != left.status.state:
+        return None
+    further = replace(left, status=status, encoded=encode_status(status))
+    change = (to_micros(status.updated_at), further.encoded, left.key, left.encoded)
+    fence = (left.place, lease.message.message_id, lease.worker_id, lease.token)
+    cursor.execute(sql("update_next_status"), (*change, *fence))
+    if cursor.connection.changes() != 1:
+        return None
+    _insert(cursor, left.key, lease.token, batch)
+    return further
 
 
 def finish(

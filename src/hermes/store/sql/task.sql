@@ -15,6 +15,14 @@ RETURNING key;
 -- name: update_status
 UPDATE task SET updated_at = ?, status = ? WHERE key = ?;
 
+-- name: update_next_status
+-- Only while the task stands as its holder left it, and the lease is still his.
+UPDATE task SET updated_at = ?, status = ?
+WHERE key = ? AND status = ? AND EXISTS (
+    SELECT 1 FROM message
+    WHERE place = ? AND message_id = ? AND state = 'leased' AND worker_id = ? AND token = ?
+);
+
 -- name: update_state
 UPDATE task SET state = ? WHERE key = ?;
 
