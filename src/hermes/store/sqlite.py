@@ -138,7 +138,8 @@ class SQLiteStore:
         submitted = await self._write(
             lambda cursor: transactions.submit(
                 cursor, task, events, envelope, now=now, claim_for=claim_for
-            )
+            ),
+            alone=claim_for is not None and not self._held,
         )
         if submitted.lease is None:
             self._hints.give()
@@ -211,7 +212,8 @@ class SQLiteStore:
         more = prepare(also, lease.message.task_id)
         self._held.pop(lease.message.message_id, None)
         await self._write(
-            lambda cursor: transactions.finish(cursor, lease, events, envelopes, more, now=now)
+            lambda cursor: transactions.finish(cursor, lease, events, envelopes, more, now=now),
+            alone=not self._held,
         )
         self._hints.give()
 

@@ -244,23 +244,25 @@ async def test_a_key_beyond_what_an_index_holds_is_the_callers_to_change(url: st
 
 
 async def test_a_pool_that_is_used_up_says_its_size_and_its_setting(url: str) -> None:
+    said: list[str] = []
     async with PostgresStore(url, clock=FakeClock(), pool_size=2, wait_s=0.3) as store:
         lease = await start(store)
         with psycopg.connect(url) as other:
             other.execute(b"SELECT 1 FROM hermes.message FOR UPDATE")
 
-            async def append(seq: int, failed: list[Exception]) -> None:
+            async def append() -> None:
                 try:
-                    await store.append(lease, [progress("task_1", seq)])
+                    await store.append(lease, [progress("task_1", 4)])
                 except StoreUnavailableError as exc:
-                    failed.append(exc)
+                    said.append(str(exc))
 
-            failed: list[Exception] = []
-            async with anyio.create_task_group() as group:
-                for _ in range(3):
-                    group.start_soon(append, 4, failed)
+            for _ in range(10):  # who waits for a connection may get one as another gives up
+                async with anyio.create_task_group() as group:
+                    for _ in range(3):
+                        group.start_soon(append)
+                if any("all 2 connections" in each for each in said):
+                    break
 
-        said = sorted(str(exc) for exc in failed)
         assert any("all 2 connections" in each for each in said)
         assert any("HERMES_POSTGRES_POOL_SIZE" in each for each in said)
         assert any("kept a row locked" in each for each in said)
