@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import anyio
 
@@ -136,9 +137,10 @@ class Run:
             output_schema=self._setup.output_schema,
         )
         self._setup.tenure.check_lease()
-        began = self._clock.monotonic()
+        began, left_s = self._clock.monotonic(), self._remaining_s()
+        scope = None if left_s is None else anyio.move_on_after(left_s)
         try:
-            with anyio.move_on_after(self._remaining_s()) as scope:
+            with scope or nullcontext():
                 hit("loop.model.before")
                 reply = await self._reply(request)
                 hit("loop.model.after")
@@ -147,7 +149,7 @@ class Run:
         except ModelError as exc:
             await self._failed(intent, exc, self._clock.monotonic() - began)
             return
-        if scope.cancelled_caught:
+        if scope is not None and scope.cancelled_caught:
             await self._out_of_time(intent, self._clock.monotonic() - began)
 
     async def _reply(self, request: ModelRequest) -> ModelReply:

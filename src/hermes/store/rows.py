@@ -191,7 +191,7 @@ def new_task_row(task: Task) -> Mapping[str, Value]:
 
 def encode_status(status: TaskStatus) -> bytes:
     """The status as JSON, without what is as usual."""
-    data = _status_adapter().dump_json(status, exclude_defaults=True)
+    data = _status_adapter().serializer.to_json(status, exclude_defaults=True)
     if len(_WRITTEN) >= _KEPT_STATUSES:
         _WRITTEN.clear()
     _WRITTEN[data] = status
