@@ -133,11 +133,16 @@ class WorkLoop:
             await self._reap(is_staying=is_over is None)
         async with anyio.create_task_group() as group:
             while not self._draining:
+                # Before the claim: what ends beside it may make more ready than the claim has seen.
+                was_running = bool(self._running)
                 taken = await self._take(group)
-                if not (taken or self._running) and is_over is not None and await is_over():
+                if taken:
+                    continue
+                if was_running and not self._running:
+                    continue
+                if not self._running and is_over is not None and await is_over():
                     break
-                if not taken:
-                    await self._pause()
+                await self._pause()
             await self._finish()
         if self._draining and self.fault is None:
             _LOG.info("drained", extra=_fields("drained"))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from hermes import Agent, Hermes, tool
@@ -16,7 +17,7 @@ from hermes.errors import DriftError, NotFoundError
 from hermes.models import Model
 from hermes.runtime import when_idle
 from hermes.runtime.dead import RETRIES
-from hermes.store import TaskQuery
+from hermes.store import Lease, TaskQuery
 from hermes.testing import FakeClock, ScriptedModel, call, calls
 from hermes.testing.model import Scripted
 from hermes.tools.waiting import Child, Children, Event, Question, Until
@@ -320,3 +321,36 @@ async def test_a_drained_worker_gives_back_without_a_charge_and_another_one_goes
         task: Task = await app.store.task(task_id)
         assert task.state.value == "succeeded"
         assert len(model.requests) == 2
+
+
+async def test_what_becomes_ready_beside_a_claim_is_seen_before_a_worker_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mine = agent("a", "done", "done")
+    async with Hermes("memory://", agents=[mine]) as app:
+        first = await app.submit(mine, "first")
+        claim, late = app.store.claim, list[str]()
+
+        async def claim_while_the_first_one_ends(
+            worker_id: str,
+            *,
+            receivers: Sequence[str] = (),
+            task_id: str | None = None,
+            root_id: str | None = None,
+            limit: int = 1,
+        ) -> list[Lease]:
+            leases = await claim(
+                worker_id, receivers=receivers, task_id=task_id, root_id=root_id, limit=limit
+            )
+            if not leases and not late:
+                while not (await app.store.task(first)).state.is_terminal:
+                    await anyio.lowlevel.checkpoint()
+                for _ in range(50):  # until the worker has put it away
+                    await anyio.lowlevel.checkpoint()
+                late.append(await app.submit(mine, "second"))
+            return leases
+
+        monkeypatch.setattr(app.store, "claim", claim_while_the_first_one_ends)
+        with anyio.fail_after(5):
+            await app.worker(concurrency=2).run(when_idle)
+        assert (await app.store.task(late[0])).state.value == "succeeded"
