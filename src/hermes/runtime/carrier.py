@@ -90,7 +90,7 @@ class Carrier:
         except NotFoundError:
             if await self._is_registered(process):
                 raise
-            process.is_dead = True  # another process took it for dead: go on as a new worker
+            process.declared_dead()  # go on as a new worker
         return await self._claim_task(await self.process(), task_id)
 
     async def claim_ready(
@@ -109,7 +109,7 @@ class Carrier:
         try:
             leases = await claimed(self.store, claim, leases=lambda got: got)
         except NotFoundError:
-            process.is_dead = True
+            process.declared_dead()
             return []
         if leases:
             hit("runtime.claim.after")

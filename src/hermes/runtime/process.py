@@ -149,6 +149,13 @@ class WorkerProcess:
         """
         return not self.is_dead and not self._is_overdue()
 
+    def declared_dead(self) -> None:
+        """End what it holds: others took it for dead and go on with that."""
+        if not self.is_dead:
+            _LOG.error("worker %s was declared dead; its work goes on elsewhere", self)
+        self.is_dead = True
+        self._leash.interrupt()
+
     async def give_back(self, lease: Lease) -> None:
         """Let others have a task at once; where the store is away, as soon as it is back."""
         with anyio.CancelScope(shield=True):
@@ -167,10 +174,7 @@ class WorkerProcess:
     async def _renew(self) -> bool:
         began = self._clock.monotonic()
         if not await self._store.renew(self.worker_id):
-            if not self.is_dead:
-                _LOG.error("worker %s was declared dead; its work goes on elsewhere", self)
-            self.is_dead = True
-            self._leash.interrupt()
+            self.declared_dead()
             return False
         self._renewed_at = began
         return True

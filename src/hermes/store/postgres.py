@@ -42,6 +42,7 @@ from hermes.store.postgres_hints import Hints
 from hermes.store.postgres_migrate import check, migrate
 from hermes.store.postgres_pool import Pool
 from hermes.store.postgres_quick import LastWrites
+from hermes.store.postgres_silent import ending_silent
 from hermes.store.postgres_transaction import Quick, Transaction, Transactor
 from hermes.store.postgres_writes import Change
 from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, worker_row
@@ -300,9 +301,11 @@ class PostgresStore:
         return replace(lease, worker_id=worker_id, token=token)
 
     async def retire(self, worker_id: str, *, crashed: bool) -> int:
-        freed = await self._write(
-            partial(transactions.retire, worker_id=worker_id, crashed=crashed)
-        )
+        async def retire(tx: Transaction) -> int:
+            async with ending_silent(self._address, tx.backend_pid):
+                return await transactions.retire(tx, worker_id, crashed=crashed)
+
+        freed = await self._write(retire)
         self._tell(freed > 0)
         return freed
 

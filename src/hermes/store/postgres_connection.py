@@ -42,8 +42,11 @@ _DEFAULTS: Mapping[str, str] = {
 }
 _NO_URL = "the database URL is not of the form postgresql://user:password@host:port/name"
 _NO_URL_HINT = "write `@`, `/`, `:` and `%` in a password as %40, %2F, %3A, %25"
-_ABANDONED_S = 30
-"""The server ends a transaction whose client has fallen silent, and with it the locks."""
+_ABANDONED_S = 10
+"""The server ends a transaction whose client has fallen silent, and with it the locks.
+
+Well under the time that others wait for a lock, so that a frozen process costs them no error.
+"""
 
 _ESCAPE = "\ue000"
 _NUL = _ESCAPE + "0"

@@ -55,6 +55,11 @@ class Transaction:
         self.is_again = is_again
         self.is_committing = False
 
+    @property
+    def backend_pid(self) -> int:
+        """The process that serves it, in the server's numbers."""
+        return self._connection.info.backend_pid
+
     async def begin(self) -> None:
         """Open it."""
         hit("store.begin.before")

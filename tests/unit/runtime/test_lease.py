@@ -11,8 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hermes.core.ids import uuid7
 from hermes.errors import StaleLeaseError, StoreUnavailableError
 from hermes.runtime import LeaseTimes, WorkerProcess
+from hermes.runtime.carrier import Carrier
 from hermes.runtime.locks import are_proved_dead, new_worker_id
 from hermes.runtime.reaper import Reaper
 from hermes.store import Lease, MemoryStore, Worker
@@ -100,6 +102,26 @@ async def test_a_process_that_was_declared_dead_ends_its_work(
             await anyio.sleep_forever()
         assert hold.interrupted()
         assert process.is_dead
+
+
+async def test_a_process_that_learns_it_was_declared_dead_by_a_claim_ends_its_work_and_says_so(
+    store: FlakyStore, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    times = LeaseTimes(lease_s=3000, heartbeat_s=1000)
+    async with anyio.create_task_group() as group:
+        carrier = Carrier(store, group=group, clock=clock, new_id=uuid7, times=times)
+        await submit(store)
+        [lease] = await carrier.claim_ready(limit=1)
+        process = await carrier.process()
+        with anyio.fail_after(5), process.hold(lease) as hold:
+            await store.retire(process.worker_id, crashed=True)
+            assert await carrier.claim_ready(limit=1) == []
+            await anyio.sleep_forever()
+        assert hold.interrupted()
+        assert caplog.text.count("declared dead") == 1
+        [again] = await carrier.claim_ready(limit=1)
+        assert again.worker_id != lease.worker_id
+        group.cancel_scope.cancel()
 
 
 async def test_a_cancelled_hold_is_no_interruption(store: FlakyStore, clock: FakeClock) -> None:

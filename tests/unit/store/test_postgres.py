@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -350,6 +351,42 @@ async def test_a_deadlock_is_tried_again(url: str) -> None:
             await other.rollback()
         await finishing
         assert await states(store) == {"b": "leased", "c": "held"}
+
+
+@pytest.mark.parametrize("is_in_pipeline", [False, True])
+async def test_who_fell_silent_in_the_midst_of_a_write_is_retired_in_spite_of_its_locks(
+    url: str, is_in_pipeline: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a process that is frozen does; the server takes one in a pipeline for active."""
+    async with (
+        PostgresStore(url, clock=SystemClock()) as store,
+        await psycopg.AsyncConnection.connect(url) as frozen,
+    ):
+        lease = await start(store)
+        await frozen.execute(b"SET search_path = hermes")
+        with suppress(psycopg.OperationalError):  # it finds itself cut off, at the latest here
+            async with frozen.pipeline() if is_in_pipeline else nullcontext():
+                lock = b"SELECT 1 FROM worker JOIN lane ON true FOR UPDATE"
+                await (await frozen.execute(lock)).fetchall()
+                assert await store.retire(WORKER, crashed=True) == 1
+                await frozen.execute(b"COMMIT")
+        assert "it keeps a lock in silence" in caplog.text
+        assert (await states(store))[lease.message.message_id] == "ready"
+
+
+async def test_who_waits_for_others_is_not_taken_for_silent(url: str) -> None:
+    async with (
+        PostgresStore(url, clock=SystemClock()) as store,
+        await psycopg.AsyncConnection.connect(url) as busy,
+    ):
+        await start(store)
+        await busy.execute(b"SET search_path = hermes")
+        await busy.execute(b"SELECT 1 FROM worker FOR UPDATE")
+        working = asyncio.ensure_future(busy.execute(b"SELECT pg_sleep(3)"))
+        retiring = asyncio.ensure_future(store.retire(WORKER, crashed=True))
+        await working
+        await busy.commit()
+        assert await retiring == 1
 
 
 async def test_connections_that_died_idle_are_replaced_unseen(url: str) -> None:

@@ -29,3 +29,13 @@ SELECT worker_id, host, pid, lock_path, renewed_at,
     (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM worker
 ORDER BY worker_id;
+
+-- name: silent_blockers
+-- What waits for its client has nothing to do; a client that is alive sends more at once.
+SELECT pid FROM pg_stat_activity
+WHERE pid = ANY(pg_blocking_pids(%(pid)s))
+    AND wait_event_type = 'Client'
+    AND state_change < clock_timestamp() - make_interval(secs => %(patience_s)s);
+
+-- name: end_session
+SELECT pg_terminate_backend(%s);
