@@ -14,6 +14,7 @@ HermesError
 │   ├── ConflictError      the same id was used for something else
 │   │   └── EffectTakenError  another call has claimed the same business key
 │   └── StoreUnavailableError  the database is locked, full or unreachable
+│       └── StoreBrokenError   nobody knows what is on the disk: this process may write no more
 ├── ModelError             a model gave no usable reply; `retryable` says whether to try again
 ├── ToolError              raised by a tool: the model reads it
 │   └── NotDone            raised by a tool that surely had no effect
@@ -107,6 +108,10 @@ class EffectTakenError(ConflictError):
 
 class StoreUnavailableError(StoreError):
     """The database is locked, full, read-only or unreachable."""
+
+
+class StoreBrokenError(StoreUnavailableError):
+    """A write broke so that nobody knows what is on the disk; this process may write no more."""
 
 
 class ModelError(HermesError):

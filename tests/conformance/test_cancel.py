@@ -4,8 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from hermes.core.events import TaskResumed
-from hermes.errors import NotFoundError, StaleLeaseError
+from hermes.errors import NotFoundError
 from hermes.store import Also, Store
 from hermes.testing.clock import START, FakeClock
 from tests.journal import (
@@ -14,7 +13,6 @@ from tests.journal import (
     claim_one,
     enroll,
     progress,
-    record,
     settle,
     settled,
     start,
@@ -201,60 +199,6 @@ async def test_the_parent_learns_of_a_cancelled_child(store: Store) -> None:
     await store.finish(lease, [settled("task_2", 3, "cancelled")])
 
     assert await ready(store) == [("task_1", "task.wake")]
-
-
-# Passing a lease on
-
-
-async def test_a_lease_can_be_passed_on_to_another_worker(store: Store) -> None:
-    lease = await start(store)
-    await enroll(store, "worker-2")
-
-    passed = await store.assign(lease, "worker-2")
-
-    assert (passed.worker_id, passed.message) == ("worker-2", lease.message)
-    await store.append(passed, [progress("task_1", 4)])
-    with pytest.raises(StaleLeaseError):
-        await store.append(lease, [progress("task_1", 5)])
-    assert [row.worker_id for row in await store.messages()] == ["worker-2"]
-
-
-async def test_what_was_passed_on_outlives_the_worker_it_came_from(store: Store) -> None:
-    lease = await start(store)
-    await enroll(store, "worker-2")
-    passed = await store.assign(lease, "worker-2")
-
-    assert await store.retire(WORKER, crashed=True) == 0
-    await store.append(passed, [progress("task_1", 4)])
-
-    assert await store.retire("worker-2", crashed=True) == 1
-    assert [row.crashes for row in await store.messages()] == [1]
-
-
-async def test_a_lease_is_passed_on_only_by_its_holder_to_a_registered_worker(
-    store: Store,
-) -> None:
-    lease = await start(store)
-    with pytest.raises(NotFoundError, match="worker-9"):
-        await store.assign(lease, "worker-9")
-    await enroll(store, "worker-2")
-    await store.assign(lease, "worker-2")
-
-    with pytest.raises(StaleLeaseError):
-        await store.assign(lease, "worker-2")
-
-
-async def test_a_lease_keeps_its_counts_when_it_is_passed_on(store: Store) -> None:
-    await start(store)
-    await store.retire(WORKER, crashed=True)
-    await enroll(store)
-    lease = await claim_one(store)
-    await enroll(store, "worker-2")
-
-    passed = await store.assign(lease, "worker-2")
-
-    assert passed.crashes == lease.crashes == 1
-    await store.append(passed, [record("task_1", 4, TaskResumed(worker="w", reason="crash"))])
 
 
 async def test_an_id_that_no_store_can_hold_is_not_found(store: Store) -> None:

@@ -242,23 +242,6 @@ class Tasks(RuleBasedStateMachine):
         self.leases += got
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), worker=st.sampled_from(WORKERS))
-    def assign(self, data: st.DataObject, worker: str) -> None:
-        lease = self.drawn(data)
-        work = self.held(lease)
-        got = self.attempt(self.store.assign(lease, worker))
-
-        if work is None:
-            assert got is StaleLeaseError
-        elif worker not in self.workers:
-            assert got is NotFoundError
-        else:
-            assert not isinstance(got, type)
-            assert got.token == lease.token + 1
-            work.token, work.holder = got.token, (worker, lease.message.message_id)
-            self.leases.append(got)
-
-    @precondition(lambda self: self.leases)
     @rule(data=st.data())
     def go_on(self, data: st.DataObject) -> None:
         """Begin or resume, taking the answers in that have come; and note an outcome."""

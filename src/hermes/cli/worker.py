@@ -98,6 +98,8 @@ async def _work(job: Job, settings: Settings, files: dict[str, Launch], stdout: 
             await _introduce(loop, job, settings)  # who reads that may send it a signal
         await loop.run(when_idle if job.once or job.only else None)
         group.cancel_scope.cancel()
+    if loop.fault is not None:
+        raise loop.fault
     return exits.Exit.INTERRUPTED if len(seen) > 1 else exits.Exit.SUCCEEDED
 
 

@@ -15,7 +15,7 @@ from anyio.abc import TaskGroup
 from hermes.core.clock import Clock
 from hermes.core.failpoints import hit
 from hermes.core.ids import NewUUID, uuid7
-from hermes.errors import StaleLeaseError, StoreError
+from hermes.errors import StaleLeaseError, StoreBrokenError, StoreError
 from hermes.store import Lease, Store, Worker
 
 from .holds import Hold, Leash
@@ -114,6 +114,8 @@ class WorkerProcess:
                 hit("runtime.stop.before")
                 await self._store.retire(self.worker_id, crashed=False)
                 hit("runtime.stop.after")
+            except StoreBrokenError as exc:
+                _LOG.debug("worker %s leaves its row: %s", self, exc)  # its lock tells the others
             finally:
                 self._lock.release()
 

@@ -17,6 +17,7 @@ from hermes.errors import (
     DriftError,
     InputError,
     StaleLeaseError,
+    StoreBrokenError,
     StoreError,
     StoreUnavailableError,
 )
@@ -95,7 +96,7 @@ class WorkLoop:
 
     Attributes:
         left_to_others: Tasks that cannot be worked on here.
-        fault: Why the loop ended without its root.
+        fault: Why the loop ended without its root, or before it was told to.
     """
 
     def __init__(
@@ -182,6 +183,10 @@ class WorkLoop:
                 task_id=self._task_id,
                 root_id=self._root_id,
             )
+        except StoreBrokenError as exc:  # for good: whatever starts this process again helps
+            self.fault = exc
+            self.drain()
+            return 0
         except StoreError as exc:
             _LOG.warning("cannot claim, trying again: %s", exc)
             await anyio.sleep(_AFTER_FAULT_S)

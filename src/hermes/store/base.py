@@ -481,15 +481,6 @@ class WorkerTable(Protocol):
         """Record a sign of life; False when the worker was declared dead."""
         ...
 
-    async def assign(self, lease: Lease, worker_id: str) -> Lease:
-        """Pass a lease on to another registered worker, such as a child process.
-
-        Raises:
-            StaleLeaseError: It is no longer held.
-            NotFoundError: That worker is not registered.
-        """
-        ...
-
     async def retire(self, worker_id: str, *, crashed: bool) -> int:
         """Remove a worker; its leased messages become ready again.
 

@@ -303,13 +303,6 @@ class MemoryStore:
         self._workers[worker_id] = replace(worker, renewed_at=self._clock.now())
         return True
 
-    async def assign(self, lease: Lease, worker_id: str) -> Lease:
-        held = self._lanes.held(lease)
-        if held is None:
-            raise StaleLeaseError(lease.message.message_id, token=lease.token)
-        self._check_worker(worker_id)
-        return self._lanes.take(held, worker_id)
-
     async def retire(self, worker_id: str, *, crashed: bool) -> int:
         self._workers.pop(worker_id, None)
         freed = [queued for queued in self._lanes if queued.worker_id == worker_id]

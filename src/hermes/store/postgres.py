@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -295,10 +294,6 @@ class PostgresStore:
         now = None if self._has_machine_clock else self._now()
         row = await self._write(lambda tx: tx.row("renew_worker", (now, worker_id)))
         return row is not None
-
-    async def assign(self, lease: Lease, worker_id: str) -> Lease:
-        token = await self._write(partial(transactions.assign, lease=lease, worker_id=worker_id))
-        return replace(lease, worker_id=worker_id, token=token)
 
     async def retire(self, worker_id: str, *, crashed: bool) -> int:
         async def retire(tx: Transaction) -> int:

@@ -195,23 +195,6 @@ async def release(tx: Transaction, lease: Lease) -> None:
         raise StaleLeaseError(lease.message.message_id, token=lease.token)
 
 
-async def assign(tx: Transaction, lease: Lease, worker_id: str) -> int:
-    """Give a leased message to another worker; returns the lane's new token."""
-    worker = await tx.send("keep_worker", (worker_id,))
-    held = await writes.find_held(tx, lease, NOTHING)
-    if held is None:
-        row = await tx.row("lease_of", (lease.message.message_id, worker_id))
-        if tx.is_again and row is not None and row[0] == lease.token + 1:
-            return lease.token + 1
-        raise StaleLeaseError(lease.message.message_id, token=lease.token)
-    if await worker.fetchone() is None:
-        raise NotFoundError(f"worker {worker_id!r} is not registered", hint="register it first")
-    row = await tx.row("next_token", (lease.message.lane,))
-    token = cast("tuple[int]", row)[0]
-    await tx.send("assign_message", (worker_id, token, held.place))
-    return token
-
-
 async def send(tx: Transaction, outgoing: Outgoing, *, now: int) -> bool:
     """Put a message into its lane, unless it is a repeat."""
     await lanes.lock(tx, [outgoing.message.lane])

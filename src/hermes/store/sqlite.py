@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -328,11 +327,6 @@ class SQLiteStore:
 
     async def renew(self, worker_id: str) -> bool:
         return await self._write(partial(transactions.renew, worker_id=worker_id, now=self._now()))
-
-    async def assign(self, lease: Lease, worker_id: str) -> Lease:
-        self._held.pop(lease.message.message_id, None)
-        token = await self._write(partial(transactions.assign, lease=lease, worker_id=worker_id))
-        return replace(lease, worker_id=worker_id, token=token)
 
     async def retire(self, worker_id: str, *, crashed: bool) -> int:
         freed = await self._write(

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 import apsw
 from anyio import CancelScope
 
-from hermes.errors import StoreError, StoreUnavailableError
+from hermes.errors import StoreBrokenError, StoreError
 from hermes.store.driver import Connection, Cursor
 
 R = TypeVar("R")
@@ -183,7 +183,7 @@ class ConnectionThread:
 
         Raises:
             StoreError: The store is not open, or was opened in another event loop.
-            StoreUnavailableError: The thread broke down.
+            StoreBrokenError: The thread broke down.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -252,8 +252,8 @@ class ConnectionThread:
                     each.fail(self._refusal(fault))
             self._bell.ring(self._taken)
 
-    def _refusal(self, fault: BaseException) -> StoreUnavailableError:
-        error = StoreUnavailableError(
+    def _refusal(self, fault: BaseException) -> StoreBrokenError:
+        error = StoreBrokenError(
             f"{self._name} broke down: {type(fault).__name__}: {fault}",
             hint="start the process again; the last writes may be in the journal or not",
         )

@@ -258,14 +258,6 @@ def release(cursor: Cursor, lease: Lease) -> None:
     cursor.execute(sql("release_message"), (_hold(cursor, lease).place,))
 
 
-def assign(cursor: Cursor, lease: Lease, worker_id: str) -> int:
-    """Give a leased message to another worker; returns the lane's new token."""
-    held = _hold(cursor, lease)
-    if cursor.execute(sql("find_worker"), (worker_id,)).fetchone() is None:
-        raise NotFoundError(f"worker {worker_id!r} is not registered", hint="register it first")
-    return _take(cursor, worker_id, held.place, lease.message.lane)
-
-
 def register(cursor: Cursor, worker: Mapping[str, Value]) -> None:
     """Add a worker, or replace its row."""
     cursor.execute(sql("register_worker"), worker)

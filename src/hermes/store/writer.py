@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from hermes.core.failpoints import hit
-from hermes.errors import StoreUnavailableError
+from hermes.errors import StoreBrokenError
 from hermes.store.connection import translated
 from hermes.store.driver import Connection, Cursor
 from hermes.store.thread import Job, More
@@ -165,7 +165,7 @@ class GroupCommit:
     def _refusal(self, exc: apsw.Error) -> Exception:
         if self._fault is None:
             return translated(exc, self._path)
-        return StoreUnavailableError(
+        return StoreBrokenError(
             f"a write to {self._path} failed ({exc}); this process writes no more to it",
             hint="check the disk, then start the process again",
         )

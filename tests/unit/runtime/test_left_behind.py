@@ -16,7 +16,7 @@ import pytest
 from hermes import NOT_DONE, Agent, Child, Children, Hermes, Question, tool
 from hermes.core.clock import SystemClock
 from hermes.core.ids import uuid7
-from hermes.errors import ConflictError, NotDone, StoreUnavailableError
+from hermes.errors import ConflictError, NotDone, StoreBrokenError, StoreUnavailableError
 from hermes.runtime import when_idle
 from hermes.runtime.dead import RETRIES, bury
 from hermes.store import Lease, TaskQuery
@@ -246,6 +246,22 @@ async def test_a_caller_that_is_cancelled_before_the_work_begins_holds_no_lease(
         assert (await app.store.task(task_id)).state.value == "cancelled"
         assert (await app.store.task(first.task_id)).state.value == "waiting"
         assert await app.store.messages() == []
+
+
+async def test_a_worker_whose_database_broke_for_good_ends_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broken = StoreBrokenError("this process writes no more", hint="start it again")
+
+    async def claim(*_: object, **__: object) -> NoReturn:
+        raise broken
+
+    async with Hermes("memory://") as app:
+        loop = app.worker()
+        monkeypatch.setattr(app.store, "claim", claim)
+        with anyio.fail_after(5):
+            await loop.run()
+        assert loop.fault is broken
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,6 @@ WORKS: dict[str, Work] = {
     ),
     "bury": lambda store, lease: store.fail(lease, [], retry_at=None, reason="poison"),
     "release": lambda store, lease: store.release(lease),
-    "assign": lambda store, lease: store.assign(lease, "worker-2"),
     "send": lambda store, _: store.send(replace(message("msg_2"), dedupe_key="k")),
     "signal": lambda store, _: store.signal("paid", {"sum": 3}),
     "cancel": lambda store, _: store.request_cancel("task_1"),

@@ -18,6 +18,7 @@ from hermes.errors import (
     ConfigError,
     ConflictError,
     NotFoundError,
+    StoreBrokenError,
     StoreError,
     StoreUnavailableError,
 )
@@ -401,7 +402,7 @@ async def test_a_commit_that_fails_by_io_ends_all_writing(disk: Disk, path: Path
         failures: list[str] = []
 
         async def write(number: int) -> None:
-            with pytest.raises(StoreUnavailableError) as caught:
+            with pytest.raises(StoreBrokenError) as caught:
                 await store.send(message(f"msg_{number}"))
             failures.append(str(caught.value))
 

@@ -77,9 +77,3 @@ RETURNING message.token;
 SELECT place, token FROM message
 WHERE place = ANY(%s) AND state = 'leased' AND worker_id = %s
 FOR NO KEY UPDATE;
-
--- name: next_token
-UPDATE lane SET token = token + 1 WHERE key = %s RETURNING token;
-
--- name: assign_message
-UPDATE message SET worker_id = %s, token = %s WHERE place = %s;
