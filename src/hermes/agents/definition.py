@@ -16,18 +16,19 @@ from hermes.core.request import AgentRequest
 from hermes.core.tables import read_table
 from hermes.errors import ConfigError, InputError
 from hermes.tools import (
+    BUILTIN_GROUPS,
+    DEFAULT_OPTIONS,
     ArgumentError,
+    BuiltinOptions,
     Tool,
     ToolRegistry,
     builtin_tools,
+    is_builtin,
     load_tools,
     read_arguments,
 )
 
 from .migrations import Migration, check_migrations
-
-STANDARD_GROUPS = ("core", "http")
-"""Groups that may be switched on even where no tool is in them."""
 
 _NAME = re.compile(r"[\w.-]{1,64}")
 
@@ -94,20 +95,26 @@ class AgentDefinition:
             ]
         )
 
-    def registry(self, groups: Sequence[str]) -> ToolRegistry:
+    def registry(
+        self, groups: Sequence[str], *, builtin: BuiltinOptions = DEFAULT_OPTIONS
+    ) -> ToolRegistry:
         """The tools that are on.
 
         Args:
             groups: Tool groups that are on where the agent does not say so itself.
+            builtin: What the built-in tools are set up with.
 
         Raises:
             ConfigError: A group does not exist, or a required tool is missing or off.
             ToolDefinitionError: Two tools share a name.
         """
-        named = {item.name for item in self.tools}
-        builtin = [item for item in builtin_tools() if item.name not in named]
         wanted = groups if self.groups is None else self.groups
-        registry = ToolRegistry((*builtin, *self.tools)).enabled(wanted, known=STANDARD_GROUPS)
+        given = {item.name: item for item in builtin_tools(wanted, options=builtin)}
+        # One that is only named in an agent file stands there with the default options.
+        own = [given.pop(item.name, item) if is_builtin(item) else item for item in self.tools]
+        named = {item.name for item in own}
+        more = [item for item in given.values() if item.name not in named]
+        registry = ToolRegistry((*more, *own)).enabled(wanted, known=BUILTIN_GROUPS)
         for name in self.required_tools:
             if name not in registry:
                 known = f"tools that are on: {', '.join(registry.names) or 'none'}"

@@ -428,7 +428,7 @@ class Hermes:
             ConfigError: A group does not exist, or a required tool is missing or off.
             ToolDefinitionError: Two tools share a name.
         """
-        return agent.definition.registry(self.settings.tool_groups)
+        return agent.definition.registry(self.settings.tool_groups, builtin=self.settings.builtin)
 
     @property
     def _at_work(self) -> Carrier:

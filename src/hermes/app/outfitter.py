@@ -57,7 +57,7 @@ class Outfitter:
         return Equipment(
             agent=definition,
             model=agent.model or self._model(definition.model, settings),
-            registry=definition.registry(settings.tool_groups),
+            registry=definition.registry(settings.tool_groups, builtin=settings.builtin),
             limits=definition.limits or Limits(max_steps=settings.max_steps),
             stream=options.stream,
             result_limit_chars=settings.result_limit_chars,
@@ -95,7 +95,7 @@ class Outfitter:
         """What decides, by its name alone where nothing is to be asked, and the tools."""
         check_own(task, agent)
         settings = self._settings().as_recorded(task.spec.launch.get("settings"))
-        registry = agent.definition.registry(settings.tool_groups)
+        registry = agent.definition.registry(settings.tool_groups, builtin=settings.builtin)
         spec = agent.definition.model or settings.model_name or ""
         if agent.model is not None:
             return agent.model, registry

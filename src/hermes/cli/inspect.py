@@ -33,7 +33,10 @@ def tools(agent: Path | None, files: Sequence[Path], *, json: bool) -> None:
     definition = _definition(agent, files)
     on = _tools_of(definition, settings)
     own = {tool.name for tool in definition.tools}
-    found = [*(tool for tool in builtin_tools() if tool.name not in own), *definition.tools]
+    found = [
+        *(tool for tool in builtin_tools(options=settings.builtin) if tool.name not in own),
+        *definition.tools,
+    ]
     if json:
         output.print_json({"tools": [_tool_object(tool, on) for tool in found]})
         return

@@ -12,7 +12,8 @@ from hermes.tools.base import (
     ToolResult,
     Workbench,
 )
-from hermes.tools.builtin import builtin_tools
+from hermes.tools.builtin import BUILTIN_GROUPS, DEFAULT_OPTIONS, builtin_tools, is_builtin
+from hermes.tools.builtin.options import BuiltinOptions
 from hermes.tools.exact import Repair
 from hermes.tools.failures import failed_result
 from hermes.tools.function import register_tool, tool
@@ -34,13 +35,16 @@ from hermes.tools.waiting import (
 )
 
 __all__ = [
+    "BUILTIN_GROUPS",
     "DEFAULT_LIMIT_CHARS",
+    "DEFAULT_OPTIONS",
     "DEFAULT_TIMEOUT_S",
     "MAX_CHILDREN",
     "NOT_DONE",
     "ArgumentError",
     "ArgumentFault",
     "Arguments",
+    "BuiltinOptions",
     "Child",
     "Children",
     "Event",
@@ -64,6 +68,7 @@ __all__ = [
     "failed_result",
     "handle_of",
     "is_at_work",
+    "is_builtin",
     "load_tools",
     "normalise",
     "prepare",

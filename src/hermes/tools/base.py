@@ -109,6 +109,13 @@ Invoke = Callable[[Mapping[str, object], ToolContext], Awaitable[object]]
 Reconcile = Callable[[str, dict[str, object]], object]
 """Idempotency key and plain arguments to the call's result if it took place, `NOT_DONE` if it
 surely did not; async or plain. What it raises leaves the call in doubt."""
+Preview = Callable[..., object]
+"""A tool's own arguments, by name, to what the call would do; async or plain; changes nothing."""
+Approval = bool | Callable[[Mapping[str, object]], bool]
+"""Always, never, or by the plain arguments."""
+Health = Callable[[], object]
+"""Whether a tool can work: true or None if so; false, a text that says what is wrong, or an
+exception if not. Async or plain."""
 BusinessKey = Callable[[Mapping[str, object]], str]
 """Plain arguments to what makes two calls the same deed."""
 KeyScope = Literal["root", "global"]
@@ -131,7 +138,15 @@ class Tool(Generic[P, R_co]):
             `reconcile` alone.
         key: Two calls with the same business key are one deed, in whatever words.
         key_scope: Within the tree of tasks, or for all tasks.
-        requires_approval: A person decides before each call.
+        requires_approval: Whether a person decides before a call.
+        preview: Says what a call would do, for the person who decides; None if nothing can.
+        dry_run: The function has a parameter `dry_run`, which models do not see: with it, it
+            changes nothing and gives what it would do.
+        untrusted: What it gives comes from outside: web, mail, files of others.
+        outbound: It may carry data out even though it only reads, as a request to the web does.
+        retries: How often a call is made again after an error that says `retryable`.
+        concurrency: How many calls of one process run at a time; None for no limit.
+        health: Whether it can work at present; None if only its calls can tell.
         run_in: Where a plain function runs.
         origin: File and line where the tool was made, `tools.py:12`; "" if unknown.
     """
@@ -150,7 +165,14 @@ class Tool(Generic[P, R_co]):
     reconcile: Reconcile | None = None
     key: BusinessKey | None = None
     key_scope: KeyScope = "root"
-    requires_approval: bool = False
+    requires_approval: Approval = False
+    preview: Preview | None = None
+    dry_run: bool = False
+    untrusted: bool = False
+    outbound: bool = False
+    retries: int = 0
+    concurrency: int | None = None
+    health: Health | None = None
     run_in: RunIn = "thread"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:

@@ -16,11 +16,14 @@ from hermes.errors import CodecError, ToolDefinitionError
 
 from .base import (
     DEFAULT_TIMEOUT_S,
+    Approval,
     ArgumentFault,
     Bind,
     BusinessKey,
+    Health,
     Invoke,
     KeyScope,
+    Preview,
     Reconcile,
     RunIn,
     Tool,
@@ -61,7 +64,13 @@ def tool(
     reconcile: Reconcile | None = None,
     key: BusinessKey | str | None = None,
     key_scope: KeyScope = "root",
-    requires_approval: bool = False,
+    requires_approval: Approval = False,
+    preview: Preview | None = None,
+    untrusted_output: bool = False,
+    outbound: bool = False,
+    retries: int = 0,
+    concurrency: int | None = None,
+    health: Health | None = None,
     run_in: RunIn = "thread",
 ) -> Decorator: ...
 
@@ -78,7 +87,13 @@ def tool(
     reconcile: Reconcile | None = None,
     key: BusinessKey | str | None = None,
     key_scope: KeyScope = "root",
-    requires_approval: bool = False,
+    requires_approval: Approval = False,
+    preview: Preview | None = None,
+    untrusted_output: bool = False,
+    outbound: bool = False,
+    retries: int = 0,
+    concurrency: int | None = None,
+    health: Health | None = None,
     run_in: RunIn = "thread",
 ) -> Tool[P, R] | Decorator:
     """Make a tool from an async or plain function, or from a bound method.
@@ -103,7 +118,20 @@ def tool(
             parameters in braces, `"{order_id}"`, or a function over the arguments. A deed is done
             once; a second call gets the first one's result.
         key_scope: Where a deed is the same: in the `root` task and all below it, or `global`.
-        requires_approval: A person is asked before each call.
+        requires_approval: Whether a person is asked before a call: always, never, or as a function
+            of the arguments says.
+        preview: Called with the tool's arguments, says what a call would do; the person who
+            decides reads it. A parameter `dry_run: bool` of the function itself does the same;
+            models do not see it. Either changes nothing.
+        untrusted_output: What it gives comes from outside and may hold instructions of others:
+            from then on calls that change or send something need a person's leave, unless they
+            are on the allow-list.
+        outbound: It may carry data out even where it only reads, as any request to the web.
+        retries: How often a call is made again after an error that says `retryable`; only for
+            `read` and `idempotent` tools.
+        concurrency: How many of its calls a process runs at a time.
+        health: Says whether the tool can work: true or None if so, false or a text if not. While
+            it cannot, models are not offered it.
         run_in: Where a plain function runs: in a `thread`, which nothing can stop, or in a
             `process` of its own, for code that holds the interpreter lock or must end in time.
             The latter takes the function from its module again: it must stand at the top of one,
@@ -122,6 +150,12 @@ def tool(
         key=key,
         key_scope=key_scope,
         requires_approval=requires_approval,
+        preview=preview,
+        untrusted_output=untrusted_output,
+        outbound=outbound,
+        retries=retries,
+        concurrency=concurrency,
+        health=health,
         run_in=run_in,
         place=Place.of_caller(inspect.currentframe()),
     )
@@ -145,7 +179,13 @@ def register_tool(
     reconcile: Reconcile | None = None,
     key: BusinessKey | str | None = None,
     key_scope: KeyScope = "root",
-    requires_approval: bool = False,
+    requires_approval: Approval = False,
+    preview: Preview | None = None,
+    untrusted_output: bool = False,
+    outbound: bool = False,
+    retries: int = 0,
+    concurrency: int | None = None,
+    health: Health | None = None,
     run_in: RunIn = "thread",
 ) -> Decorator:
     """Make a tool from a function and a JSON Schema written by hand.
@@ -165,6 +205,12 @@ def register_tool(
         key: As in `tool`.
         key_scope: As in `tool`.
         requires_approval: As in `tool`.
+        preview: As in `tool`.
+        untrusted_output: As in `tool`.
+        outbound: As in `tool`.
+        retries: As in `tool`.
+        concurrency: As in `tool`.
+        health: As in `tool`.
         run_in: As in `tool`.
 
     Raises:
@@ -180,6 +226,12 @@ def register_tool(
         key=key,
         key_scope=key_scope,
         requires_approval=requires_approval,
+        preview=preview,
+        untrusted_output=untrusted_output,
+        outbound=outbound,
+        retries=retries,
+        concurrency=concurrency,
+        health=health,
         run_in=run_in,
         place=Place.of_caller(inspect.currentframe()),
     )
@@ -225,6 +277,7 @@ def _made(
     parameters: Mapping[str, object],
     bind: Bind,
     context: tuple[str, ...],
+    dry_run: bool = False,
 ) -> Tool[P, R]:
     name = options.name or ""
     effect = options.settled_effect(name)
@@ -245,6 +298,13 @@ def _made(
         key=options.business_key(name, parameters),
         key_scope=options.key_scope,
         requires_approval=options.requires_approval,
+        preview=options.preview,
+        dry_run=dry_run,
+        untrusted=options.untrusted_output,
+        outbound=options.outbound,
+        retries=options.retries,
+        concurrency=options.concurrency,
+        health=options.health,
         run_in=options.run_in,
     )
 

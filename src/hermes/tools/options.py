@@ -9,12 +9,12 @@ from string import Formatter
 from types import FrameType
 from typing import Self, get_args
 
-from hermes.core.effects import EFFECTS, Effect
+from hermes.core.effects import EFFECTS, Effect, may_repeat
 from hermes.core.json import as_object, digest, dumps
 from hermes.core.problems import did_you_mean
 from hermes.errors import ToolDefinitionError
 
-from .base import BusinessKey, KeyScope, Reconcile, RunIn
+from .base import Approval, BusinessKey, Health, KeyScope, Preview, Reconcile, RunIn
 
 _OFFERED = tuple(effect for effect in EFFECTS if effect != "internal")  # that is Hermes' own
 
@@ -48,7 +48,13 @@ class Options:
     reconcile: Reconcile | None
     key: BusinessKey | str | None
     key_scope: KeyScope
-    requires_approval: bool
+    requires_approval: Approval
+    preview: Preview | None
+    untrusted_output: bool
+    outbound: bool
+    retries: int
+    concurrency: int | None
+    health: Health | None
     run_in: RunIn
     place: Place
 
@@ -95,6 +101,24 @@ class Options:
                 raise ToolDefinitionError(
                     f"tool {tool!r}: {label} {value!r} is none of {', '.join(known)}"
                 )
+        if self.retries < 0:
+            raise ToolDefinitionError(f"tool {tool!r}: retries must be 0 or more")
+        if self.retries and not may_repeat(self.settled_effect(tool)):
+            raise ToolDefinitionError(
+                f"tool {tool!r}: retries= would repeat a call that may have taken place; its "
+                f"effect is {self.settled_effect(tool)!r}",
+                hint="only `read` and `idempotent` tools may be called again unasked",
+            )
+        if self.concurrency is not None and self.concurrency < 1:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: concurrency must be at least 1", hint="None is no limit"
+            )
+        if callable(self.requires_approval):
+            _check_takes(
+                self.requires_approval, 1, tool=tool, what="requires_approval", args="(arguments)"
+            )
+        if self.health is not None:
+            _check_takes(self.health, 0, tool=tool, what="health", args="()")
         if self.reconcile is not None:
             _check_takes(self.reconcile, 2, tool=tool, what="reconcile", args="(key, arguments)")
 

@@ -7,9 +7,11 @@ from typing import Annotated
 from pydantic import Field
 
 from hermes.errors import NotFoundError, ToolError
-from hermes.tools.base import ToolContext
+from hermes.tools.base import Tool, ToolContext
 from hermes.tools.function import tool
 from hermes.tools.results import boundary
+
+from .options import BuiltinOptions
 
 MAX_PAGE_CHARS = 12_000
 
@@ -64,3 +66,8 @@ def _text(handle: str, raw: bytes) -> str:
             f"{handle} is not text: byte {exc.start} of {len(raw)} is not UTF-8",
             code="not_text",
         ) from exc
+
+
+def tools(_: BuiltinOptions) -> tuple[Tool, ...]:
+    """What every agent may need."""
+    return (read_more,)

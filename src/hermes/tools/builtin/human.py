@@ -11,6 +11,8 @@ from hermes.tools.base import Tool
 from hermes.tools.function import tool
 from hermes.tools.waiting import Question
 
+from .options import BuiltinOptions
+
 
 @tool(name="ask_human", effect="read", group="core", timeout_s=None)
 async def _ask(
@@ -30,3 +32,8 @@ async def _ask(
 
 ask_human: Tool = replace(_ask, effect="internal")
 """The question is in the journal or it was not asked: nothing of it happens outside."""
+
+
+def tools(_: BuiltinOptions) -> tuple[Tool, ...]:
+    """The way to a person."""
+    return (ask_human,)
