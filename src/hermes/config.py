@@ -31,6 +31,7 @@ from hermes.core import json
 from hermes.core.problems import did_you_mean
 from hermes.core.tables import read_table
 from hermes.errors import ConfigError
+from hermes.tools.builtin.options import BuiltinOptions
 
 TOML_FILE = "hermes.toml"
 DOTENV_FILE = ".env"
@@ -78,6 +79,7 @@ class Settings(BaseSettings):
     result_limit_chars: int = Field(
         16_000, ge=200, validation_alias=AliasChoices("HERMES_RESULT_LIMIT_CHARS")
     )
+    workspace: Path = Field(Path(), validation_alias=AliasChoices("HERMES_WORKSPACE"))
     database_url: str = Field(
         "sqlite:///./.hermes/hermes.db", validation_alias=AliasChoices("HERMES_DATABASE_URL")
     )
@@ -109,6 +111,11 @@ class Settings(BaseSettings):
                 f"HERMES_LEASE_S ({self.lease_s:g}): a lease has to outlive a missed heartbeat"
             )
         return self
+
+    @property
+    def builtin(self) -> BuiltinOptions:
+        """What the built-in tools are set up with."""
+        return BuiltinOptions(workspace=self.workspace.absolute())
 
     def recordable(self) -> dict[str, object]:
         """What a resume needs to know; an address that holds a password is left out."""
