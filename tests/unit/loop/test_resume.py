@@ -241,16 +241,18 @@ class TestInDoubt:
         assert (second.status, second.output) == ("succeeded", "hi")
 
 
-async def test_a_begun_call_that_would_now_be_read_differently_stops_the_resume(
+async def test_a_begun_call_that_would_now_be_read_differently_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a version of Hermes that reads arguments in another way."""
-    agent = await break_off_inside(tmp_path / "j.db", "read", [])
+    ran: list[str] = []
+    agent = await break_off_inside(tmp_path / "j.db", "read", ran)
     monkeypatch.setattr("hermes.tools.runner.digest", lambda _: "other")
     async with Hermes(f"sqlite:///{tmp_path}/j.db") as app:
         [task] = await app.store.tasks(TaskQuery())
-        with pytest.raises(DriftError, match="/turn1/tool1"):
-            await app.resume(task.task_id, agent)
+        response = await app.resume(task.task_id, agent)
+    assert [entry.status for entry in response.trace if entry.name == "pay"] == ["refused"]
+    assert ran == ["pay 5"]
 
 
 async def test_an_open_call_that_would_now_be_another_one_stops_the_resume(tmp_path: Path) -> None:
