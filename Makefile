@@ -27,6 +27,7 @@ check: .venv/.dev-ready ## formatting, lint, types, layers, freshness of the loc
 	@$(BIN)/basedpyright --warnings
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python scripts/locks.py check
+	@$(BIN)/python scripts/tools_reference.py check
 
 format: .venv/.dev-ready ## put the code into its standard form
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -1,4 +1,4 @@
-"""Build the lock files from pyproject.toml, or tell whether they still follow from it.
+"""Build the lock files from pyproject.toml and bench/bfcl.in, or tell whether they still follow.
 
 `write` rebuilds `locks/` and keeps every version that still fits (`--upgrade` takes the newest);
 `check` builds into a temporary folder, starting from the present locks, and compares. Both need
@@ -41,6 +41,7 @@ LOCKS = (
         sources=("pyproject.toml", "--group", "dev", "--constraints", "locks/runtime.txt"),
     ),
     Lock(name="build.txt", sources=("--group", "build", "--constraints", "locks/dev.txt")),
+    Lock(name="bfcl.txt", sources=("bench/bfcl.in", "--no-deps")),
 )
 
 

@@ -21,7 +21,20 @@ from tests.postgres import database
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests" / "providers" / "server.py"
 DOCUMENTS = [ROOT / "README.md", ROOT / "README.zh-CN.md"]
-GUIDES = [ROOT / "docs" / name for name in ("promises.md", "surviving-tools.md", "postgresql.md")]
+GUIDES = [
+    ROOT / "docs" / name
+    for name in (
+        "promises.md",
+        "first-tool.md",
+        "surviving-tools.md",
+        "dangerous-tools.md",
+        "failing-tools.md",
+        "postgresql.md",
+        "business-systems.md",
+        "plugins.md",
+        "arguments.md",
+    )
+]
 SCRIPT = [
     {
         "calls": [{"name": "add", "arguments": '{"a": 2, "b": 3}'}],

@@ -12,7 +12,9 @@ from typing import Annotated, Literal, Self, TypeGuard
 from dotenv.parser import parse_stream
 from pydantic import (
     AliasChoices,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -28,15 +30,26 @@ from pydantic_settings import (
 )
 
 from hermes.core import json
+from hermes.core.budget import Limits
 from hermes.core.problems import did_you_mean
 from hermes.core.tables import read_table
-from hermes.errors import ConfigError
-from hermes.tools.builtin.options import BuiltinOptions
+from hermes.errors import CodecError, ConfigError
+from hermes.tools import GuardPolicy
+from hermes.tools.builtin.options import (
+    BuiltinOptions,
+    Channel,
+    ChannelKind,
+    Database,
+    PythonSandbox,
+    ShellApproval,
+)
+from hermes.tools.plugins_options import McpServers, PluginOptions, PluginServers
 
 TOML_FILE = "hermes.toml"
 DOTENV_FILE = ".env"
 PREFIX = "HERMES_"
 
+_SECRET = ("api_key", "plugins", "mcp_servers", "notify_channels", "smtp_url", "tool_databases")
 _RECORDED = ("model_name", "api_base", "tool_groups", "result_limit_chars")
 _NEAR = 0.9
 _NEAR_MIN_CHARS = 9  # `APP_KEY` is a name of its own, not a slip in `API_KEY`
@@ -46,6 +59,44 @@ def _split(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+def _paths(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part for part in value.split(os.pathsep) if part.strip())
+    return value
+
+
+def _table(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except CodecError:
+            raise ValueError("this must be a JSON object, {name: …}") from None
+    return value
+
+
+class ChannelSettings(BaseModel):
+    """One place that messages may go to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: ChannelKind
+    url: SecretStr
+    secret: SecretStr = SecretStr("")
+    idempotent: bool = False
+    per_minute: int | None = Field(None, ge=1)
+
+    def channel(self, name: str) -> Channel:
+        """As the tools have it."""
+        return Channel(
+            name=name,
+            kind=self.kind,
+            url=self.url.get_secret_value(),
+            secret=self.secret.get_secret_value(),
+            idempotent=self.idempotent,
+            per_minute=self.per_minute,
+        )
 
 
 class Settings(BaseSettings):
@@ -73,13 +124,84 @@ class Settings(BaseSettings):
     max_steps: int = Field(
         10, gt=0, validation_alias=AliasChoices("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
     )
+    max_tool_failures: int = Field(
+        3, gt=0, validation_alias=AliasChoices("HERMES_MAX_TOOL_FAILURES")
+    )
+    breaker_failures: int = Field(5, gt=0, validation_alias=AliasChoices("HERMES_BREAKER_FAILURES"))
+    breaker_cooldown_s: float = Field(
+        30.0, gt=0, validation_alias=AliasChoices("HERMES_BREAKER_COOLDOWN_S")
+    )
+    health_every_s: float = Field(
+        30.0, ge=0, validation_alias=AliasChoices("HERMES_HEALTH_EVERY_S")
+    )
+    health_timeout_s: float = Field(
+        5.0, gt=0, validation_alias=AliasChoices("HERMES_HEALTH_TIMEOUT_S")
+    )
     tool_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
         ("core", "http"), validation_alias=AliasChoices("TOOL_ENABLED_GROUPS", "HERMES_TOOL_GROUPS")
+    )
+    tool_allow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_TOOL_ALLOW")
+    )
+    tool_deny: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_TOOL_DENY")
+    )
+    tool_path: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_paths)] = Field(
+        (), validation_alias=AliasChoices("HERMES_TOOL_PATH")
+    )
+    plugins_off: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_PLUGINS_OFF")
+    )
+    plugins: Annotated[PluginServers, NoDecode, BeforeValidator(_table)] = Field(
+        {}, validation_alias=AliasChoices("HERMES_PLUGINS")
+    )
+    mcp_servers: Annotated[McpServers, NoDecode, BeforeValidator(_table)] = Field(
+        {}, validation_alias=AliasChoices("HERMES_MCP_SERVERS")
     )
     result_limit_chars: int = Field(
         16_000, ge=200, validation_alias=AliasChoices("HERMES_RESULT_LIMIT_CHARS")
     )
     workspace: Path = Field(Path(), validation_alias=AliasChoices("HERMES_WORKSPACE"))
+    files_max_bytes: int = Field(
+        10_485_760, ge=1, le=1_073_741_824, validation_alias=AliasChoices("HERMES_FILES_MAX_BYTES")
+    )
+    files_trusted: bool = Field(True, validation_alias=AliasChoices("HERMES_FILES_TRUSTED"))
+    shell_programs: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_SHELL_PROGRAMS")
+    )
+    shell_approval: ShellApproval = Field(
+        "always", validation_alias=AliasChoices("HERMES_SHELL_APPROVAL")
+    )
+    shell_env: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_SHELL_ENV")
+    )
+    python_sandbox: PythonSandbox = Field(
+        "auto", validation_alias=AliasChoices("HERMES_PYTHON_SANDBOX")
+    )
+    http_allow: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_HTTP_ALLOW")
+    )
+    http_deny: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_HTTP_DENY")
+    )
+    http_timeout_s: float = Field(
+        20.0, gt=0, validation_alias=AliasChoices("HERMES_HTTP_TIMEOUT_S")
+    )
+    http_max_bytes: int = Field(
+        2_000_000, ge=1000, validation_alias=AliasChoices("HERMES_HTTP_MAX_BYTES")
+    )
+    weather_url: str = Field("", validation_alias=AliasChoices("HERMES_WEATHER_URL"))
+    notify_channels: Annotated[dict[str, ChannelSettings], NoDecode, BeforeValidator(_table)] = (
+        Field({}, validation_alias=AliasChoices("HERMES_NOTIFY_CHANNELS"))
+    )
+    smtp_url: SecretStr = Field(SecretStr(""), validation_alias=AliasChoices("HERMES_SMTP_URL"))
+    smtp_from: str = Field("", validation_alias=AliasChoices("HERMES_SMTP_FROM"))
+    smtp_allowed: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_SMTP_ALLOWED")
+    )
+    tool_databases: Annotated[dict[str, SecretStr], NoDecode, BeforeValidator(_table)] = Field(
+        {}, validation_alias=AliasChoices("HERMES_TOOL_DATABASES")
+    )
     database_url: str = Field(
         "sqlite:///./.hermes/hermes.db", validation_alias=AliasChoices("HERMES_DATABASE_URL")
     )
@@ -113,9 +235,55 @@ class Settings(BaseSettings):
         return self
 
     @property
+    def limits(self) -> Limits:
+        """The bounds of a task whose agent has none of its own."""
+        return Limits(max_steps=self.max_steps, max_tool_failures=self.max_tool_failures)
+
+    @property
+    def guard(self) -> GuardPolicy:
+        """When a tool counts as broken."""
+        return GuardPolicy(
+            failures=self.breaker_failures,
+            cooldown_s=self.breaker_cooldown_s,
+            health_every_s=self.health_every_s,
+            health_timeout_s=self.health_timeout_s,
+        )
+
+    @property
     def builtin(self) -> BuiltinOptions:
         """What the built-in tools are set up with."""
-        return BuiltinOptions(workspace=self.workspace.absolute())
+        return BuiltinOptions(
+            workspace=self.workspace.absolute(),
+            http_allow=self.http_allow,
+            http_deny=self.http_deny,
+            http_timeout_s=self.http_timeout_s,
+            http_max_bytes=self.http_max_bytes,
+            weather_url=self.weather_url,
+            files_max_bytes=self.files_max_bytes,
+            files_trusted=self.files_trusted,
+            shell_programs=self.shell_programs,
+            shell_approval=self.shell_approval,
+            shell_env=self.shell_env,
+            python_sandbox=self.python_sandbox,
+            channels=tuple(each.channel(name) for name, each in self.notify_channels.items()),
+            smtp_url=self.smtp_url.get_secret_value(),
+            smtp_from=self.smtp_from,
+            smtp_allowed=self.smtp_allowed,
+            databases=tuple(
+                Database(name=name, url=absolute(url.get_secret_value()))
+                for name, url in self.tool_databases.items()
+            ),
+        )
+
+    @property
+    def plugin_options(self) -> PluginOptions:
+        """Which plugins there are."""
+        return PluginOptions(
+            paths=tuple(path.absolute() for path in self.tool_path),
+            off=frozenset(self.plugins_off),
+            servers=self.plugins,
+            mcp=self.mcp_servers,
+        )
 
     def recordable(self) -> dict[str, object]:
         """What a resume needs to know; an address that holds a password is left out."""
@@ -203,8 +371,9 @@ def _validate(
                 faults.append(error["msg"].removeprefix("Value error, "))
                 continue
             name = _FIELD_OF[str(error["loc"][0])]
-            seen = "" if name == "api_key" else f", got {error['input']!r:.80}"
-            faults.append(f"{sources[name]}: `{_shown(name, sources[name])}`: {error['msg']}{seen}")
+            seen = "" if name in _SECRET else f", got {error['input']!r:.80}"
+            shown = ".".join([_shown(name, sources[name]), *map(str, error["loc"][1:])])
+            faults.append(f"{sources[name]}: `{shown}`: {error['msg']}{seen}")
     if faults or settings is None:
         raise ConfigError("; ".join(faults))
     return settings

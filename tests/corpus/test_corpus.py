@@ -11,6 +11,7 @@ from hermes.agents import response_of
 from hermes.config import Settings
 from hermes.core.request import AgentResponse
 from hermes.core.task import fold
+from hermes.loop import RunState
 from hermes.store import Review, SQLiteStore, TaskQuery
 from hermes.store.driver import connect
 from hermes.telemetry import as_jsonl, trace
@@ -65,6 +66,16 @@ async def test_a_stored_journal_is_gone_on_with_to_its_end(file: Path, tmp_path:
         assert not called, "a settled task did something"
     if file.stem.startswith("doubt"):
         assert "pay" not in called, "a call in doubt was made again"
+
+
+async def test_what_came_from_outside_is_still_known_when_it_is_gone_on_with(
+    tmp_path: Path,
+) -> None:
+    path = laid_out(FOLDER / "v3" / "outside.sql", tmp_path)
+    async with SQLiteStore(path, clock=FakeClock()) as store:
+        [task] = await store.tasks(TaskQuery())
+        state = RunState.of(record.event for record in await store.events(task.task_id))
+    assert state.origins == {"/turn1/tool1": "read_mail inbox"}
 
 
 async def to_the_end(app: Hermes, task_id: str, called: list[str]) -> AgentResponse:

@@ -62,6 +62,7 @@ JOURNALS = {
     "time": Journal(goals=("time",)),
     "event": Journal(goals=("event",)),
     "children": Journal(goals=("children",)),
+    "outside": Journal(goals=("outside",)),
     "fork": Journal(goals=("plain",), fork_at="/turn2"),
     "child_broken_off": Journal(goals=("children",), killed_by="pay"),
 }

@@ -83,7 +83,7 @@ def careful_tools(folder: Path) -> list[Tool]:
 
 
 def waiting_tools(folder: Path) -> list[Tool]:
-    """Those that suspend their task, and one that a person has to allow.
+    """Those that suspend their task, and two that a person has to allow.
 
     Until its wait is recorded, a call that only waits has done nothing: it may be made again.
     """
@@ -98,18 +98,25 @@ def waiting_tools(folder: Path) -> list[Tool]:
         """Wait for a moment."""
         return Until(at=SystemClock().now() + timedelta(seconds=0.02))
 
-    @tool(effect="read")
+    @tool(effect="read", untrusted_output=True)
     async def await_parcel() -> object:
         """Wait for the parcel."""
         return Event(name="parcel")
 
     @tool(requires_approval=True)
-    async def delete(name: str) -> str:
+    async def delete(name: str, dry_run: bool) -> str:
         """Delete something."""
-        write_line(folder, "deleted", name)
+        if not dry_run:
+            write_line(folder, "deleted", name)
         return f"deleted {name}"
 
-    return [ask, rest, await_parcel, delete]
+    @tool
+    async def answer(text: str) -> str:
+        """Answer whoever sent the parcel: a person is asked, since it came from outside."""
+        write_line(folder, "answered", text)
+        return "answered"
+
+    return [ask, rest, await_parcel, delete, answer]
 
 
 def parent_tools(folder: Path) -> list[Tool]:
@@ -170,6 +177,7 @@ WAITS = Scenario(
             calls(call("ask", question="Which colour?"), call("rest")),
             call("await_parcel"),
             call("delete", name="draft"),
+            call("answer", text="thanks"),
             "All done.",
         ],
         waiting_tools,

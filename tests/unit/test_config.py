@@ -89,7 +89,8 @@ def test_r083_a_wrong_line_in_the_file_stops_the_start(
     ("name", "hint"),
     [
         ("HERMES_DATABSE_URL", "did you mean `HERMES_DATABASE_URL`"),
-        ("HERMES_REQUIRE_APROVAL", "known keys"),
+        ("HERMES_REQUIRE_APROVAL", "did you mean `HERMES_SHELL_APPROVAL`"),
+        ("HERMES_SOMETHING_WHOLLY_UNRELATED_TO_THE_REST", "known keys"),
     ],
 )
 def test_r083_an_unknown_name_of_ours_in_the_environment_stops_the_start(

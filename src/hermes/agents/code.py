@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 from hermes.core import json
+from hermes.core.budget import Limits
 from hermes.core.events import Recorded, TaskResumed, TaskStarted
 from hermes.core.problems import did_you_mean
 from hermes.errors import DriftError
@@ -31,6 +32,11 @@ class Coded(Protocol):
     def program_parts(self, goal: str) -> Mapping[str, str]:
         """Name of each part to its digest or its value."""
         ...
+
+
+def limits_for(limits: Limits, model: Model) -> Limits:
+    """The bounds under a model: a program decides itself what the failure of a tool means."""
+    return replace(limits, max_tool_failures=None) if isinstance(model, Coded) else limits
 
 
 def manifest(

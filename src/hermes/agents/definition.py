@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,9 +27,13 @@ from hermes.tools import (
     load_tools,
     read_arguments,
 )
+from hermes.tools.plugins import NOTHING, Brought
+from hermes.tools.policy import Policy
 
 from .migrations import Migration, check_migrations
+from .permissions import ALLOW_SETTING, DENY_SETTING, offered, policy_of
 
+_PLUGIN = "plugin:"
 _NAME = re.compile(r"[\w.-]{1,64}")
 
 
@@ -42,12 +46,16 @@ class AgentDefinition:
         role: Who it is, in a few words.
         instructions: What it is to do and how.
         tools: All tools it may have; groups decide which are on.
+        plugin_tools: Names of tools that plugins have to bring.
         groups: Tool groups that are on; None for the settings' choice.
         model: Model name or `playbook:FILE`; None for the settings' choice.
         limits: Bounds of one task; None for the settings' choice.
         input_schema: JSON Schema of structured input.
         output_schema: JSON Schema that the answer has to fit.
         required_tools: Tools that must have succeeded before the end.
+        allow: Calls that need no leave once content from outside was read: `NAME`, or
+            `NAME:ARGUMENT=PATTERN`.
+        deny: Tools that are never offered.
         version: The author's own word for this state of it; "" for none.
         migrations: How tasks of older versions go on with this one.
         source: The file it was read from.
@@ -57,12 +65,15 @@ class AgentDefinition:
     role: str = ""
     instructions: str = ""
     tools: tuple[Tool, ...] = ()
+    plugin_tools: tuple[str, ...] = ()
     groups: tuple[str, ...] | None = None
     model: str | None = None
     limits: Limits | None = None
     input_schema: Mapping[str, object] | None = None
     output_schema: Mapping[str, object] | None = None
     required_tools: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
     version: str = ""
     migrations: tuple[Migration, ...] = ()
     source: Path | None = field(default=None, compare=False)
@@ -96,25 +107,44 @@ class AgentDefinition:
         )
 
     def registry(
-        self, groups: Sequence[str], *, builtin: BuiltinOptions = DEFAULT_OPTIONS
+        self,
+        groups: Sequence[str],
+        *,
+        builtin: BuiltinOptions = DEFAULT_OPTIONS,
+        deny: Sequence[str] = (),
+        brought: Brought = NOTHING,
     ) -> ToolRegistry:
         """The tools that are on.
 
         Args:
             groups: Tool groups that are on where the agent does not say so itself.
             builtin: What the built-in tools are set up with.
+            deny: Tools that the settings never offer.
+            brought: What plugins bring.
 
         Raises:
-            ConfigError: A group does not exist, or a required tool is missing or off.
+            ConfigError: A group or a tool does not exist, or a required tool is missing or off.
             ToolDefinitionError: Two tools share a name.
         """
         wanted = groups if self.groups is None else self.groups
-        given = {item.name: item for item in builtin_tools(wanted, options=builtin)}
+        given = _by_name(builtin_tools(wanted, options=builtin))
         # One that is only named in an agent file stands there with the default options.
         own = [given.pop(item.name, item) if is_builtin(item) else item for item in self.tools]
         named = {item.name for item in own}
         more = [item for item in given.values() if item.name not in named]
-        registry = ToolRegistry((*more, *own)).enabled(wanted, known=BUILTIN_GROUPS)
+        more += _not_among(own, brought.tools)
+        # A plugin that is not there could have had the tools of a group that nobody knows.
+        known_groups = {*BUILTIN_GROUPS, *brought.groups, *(() if brought.is_whole else wanted)}
+        registry = ToolRegistry((*more, *own)).enabled(wanted, known=known_groups)
+        self._check_brought(brought)
+        denied = ((f"agent {self.name!r}: deny", self.deny), (DENY_SETTING, deny))
+        registry = offered(
+            registry,
+            denied,
+            own=(*self.tools, *brought.tools),
+            builtin=builtin,
+            is_whole=brought.is_whole,
+        )
         for name in self.required_tools:
             if name not in registry:
                 known = f"tools that are on: {', '.join(registry.names) or 'none'}"
@@ -123,6 +153,44 @@ class AgentDefinition:
                     hint=did_you_mean(name, registry.names) or known,
                 )
         return registry
+
+    def policy(
+        self,
+        registry: ToolRegistry,
+        *,
+        builtin: BuiltinOptions = DEFAULT_OPTIONS,
+        allow: Sequence[str] = (),
+        brought: Brought = NOTHING,
+    ) -> Policy:
+        """What its calls may do without a person once content from outside was read.
+
+        Args:
+            registry: Its tools that are on.
+            builtin: What the built-in tools are set up with.
+            allow: What the settings allow besides.
+            brought: What plugins bring.
+
+        Raises:
+            ConfigError: An entry has another form, or fits no call of any tool here.
+        """
+        allowed = ((f"agent {self.name!r}: allow", self.allow), (ALLOW_SETTING, allow))
+        return policy_of(
+            registry,
+            allowed,
+            own=(*self.tools, *brought.tools),
+            builtin=builtin,
+            is_whole=brought.is_whole,
+        )
+
+    def _check_brought(self, brought: Brought) -> None:
+        names = [item.name for item in brought.tools]
+        for name in self.plugin_tools:
+            if name not in names:
+                there = "; ".join(brought.problems) or f"they bring: {', '.join(names) or 'none'}"
+                raise ConfigError(
+                    f"agent {self.name!r} names the plugin tool {name!r}, which no plugin brings",
+                    hint=did_you_mean(name, names) or there,
+                )
 
     def check_input(self, request: AgentRequest) -> None:
         """Refuse input that does not fit the input schema.
@@ -154,6 +222,7 @@ class _LimitsSection(BaseModel):
     max_tool_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None
+    max_tool_failures: int | None = None
 
 
 class _MigrationSection(BaseModel):
@@ -179,6 +248,8 @@ class _AgentFile(BaseModel):
     input_schema: dict[str, object] | None = None
     output_schema: dict[str, object] | None = None
     required_tools: list[str] = []
+    allow: list[str] = []
+    deny: list[str] = []
     version: str = ""
     migrations: list[_MigrationSection] = []
 
@@ -199,8 +270,10 @@ def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinitio
     except ValidationError as exc:
         lines = "; ".join(problems(exc, _AgentFile, where=str(path)))
         raise ConfigError(lines) from exc
-    tools = _tools(path, body.tools, more_tools)
-    names = [tool.name for tool in tools]
+    plugin_tools = [it.removeprefix(_PLUGIN) for it in body.tools if it.startswith(_PLUGIN)]
+    entries = [it for it in body.tools if not it.startswith(_PLUGIN)]
+    tools = _tools(path, entries, more_tools)
+    names = [*(tool.name for tool in tools), *plugin_tools]
     for name in body.required_tools:
         if name not in names:
             hint = did_you_mean(name, names) or f"its tools: {', '.join(sorted(names))}"
@@ -210,12 +283,15 @@ def load_agent(path: Path, *, more_tools: Sequence[Tool] = ()) -> AgentDefinitio
         role=body.role,
         instructions=body.instructions,
         tools=tuple(tools),
+        plugin_tools=tuple(plugin_tools),
         groups=tuple(body.groups) if body.groups is not None else None,
         model=_model(path, body.model),
         limits=_limits(path, body.limits),
         input_schema=body.input_schema,
         output_schema=body.output_schema,
         required_tools=tuple(body.required_tools),
+        allow=tuple(body.allow),
+        deny=tuple(body.deny),
         version=body.version,
         migrations=tuple(map(_migration, body.migrations)),
         source=path,
@@ -255,6 +331,25 @@ def _tools(path: Path, entries: Sequence[str], more: Sequence[Tool]) -> list[Too
             )
         tools.extend(found)
     return tools
+
+
+def _not_among(own: Sequence[Tool], brought: Iterable[Tool]) -> list[Tool]:
+    """Tools of plugins that the agent does not have from the same file already."""
+    places = {(item.name, item.origin) for item in own if item.origin}
+    return [item for item in brought if (item.name, item.origin) not in places]
+
+
+def _by_name(tools: Iterable[Tool]) -> dict[str, Tool]:
+    """Built-in tools by name; two groups may have the same tool, but only one of them is on."""
+    found: dict[str, Tool] = {}
+    for item in tools:
+        first = found.setdefault(item.name, item)
+        if first is not item:
+            raise ConfigError(
+                f"the tool groups {first.group!r} and {item.group!r} both have a {item.name!r}",
+                hint="switch one of the two groups off",
+            )
+    return found
 
 
 def _load(path: Path, entry: str) -> list[Tool]:

@@ -43,9 +43,10 @@ from hermes.loop import (
 from hermes.loop.suspend import suspend
 from hermes.models import Model
 from hermes.store import Lease, Store, TaskQuery, Wait
-from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry, is_at_work
+from hermes.tools import DEFAULT_LIMIT_CHARS, ToolGuard, ToolRegistry, is_at_work
+from hermes.tools.policy import Policy, origins_line
 
-from .code import Passage, manifest, passage, recorded_codes
+from .code import Coded, Passage, limits_for, manifest, passage, recorded_codes
 from .definition import AgentDefinition
 from .passage import present_model, present_tools, refuse_changed, take_over
 from .report import Report
@@ -62,6 +63,8 @@ class Equipment:
     Attributes:
         accept_changes: A person accepts whatever differs from the program of the record.
         model_chosen: The model was given on purpose, and may differ.
+        policy: What its calls may do without a person.
+        guard: What is known of the tools in this process; the run's own knowledge if None.
     """
 
     agent: AgentDefinition
@@ -73,6 +76,8 @@ class Equipment:
     observers: tuple[Observer, ...] = field(default=())
     accept_changes: bool = False
     model_chosen: bool = False
+    policy: Policy = Policy()
+    guard: ToolGuard | None = None
 
 
 def _never() -> bool:
@@ -81,6 +86,10 @@ def _never() -> bool:
 
 def _nothing() -> None:
     pass
+
+
+def _nothing_hidden(_: str) -> tuple[str, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,12 +250,16 @@ class Executor:
             registry=equipment.registry,
             opening=await self.opening(journal, equipment.agent),
             request=_request(journal.task),
-            limits=equipment.limits,
+            limits=limits_for(equipment.limits, equipment.model),
             output_schema=equipment.agent.output_schema,
             required_tools=equipment.agent.required_tools,
             stream=equipment.stream,
             result_limit_chars=equipment.result_limit_chars,
             tenure=tenure,
+            policy=equipment.policy,
+            guard=equipment.guard,
+            # A program does not choose by what it is offered: its calls are refused instead.
+            hidden=_nothing_hidden if isinstance(equipment.model, Coded) else None,
         )
         taken = await take_in(setup, journal, self._store, self._clock, waits)
         if taken.cancelled_by is not None:
@@ -281,12 +294,14 @@ class Executor:
         agent, worker = equipment.agent, journal.lease.worker_id
         code = manifest(agent, equipment.registry, equipment.model, goal=journal.task.spec.goal)
         if not journal.state.is_begun:
+            earlier = await self._earlier(journal.task)
             journal.note(
                 TaskStarted(
                     worker=worker,
                     code_version=agent.digest,
-                    earlier=await self._earlier(journal.task),
+                    earlier=tuple(task.task_id for task in earlier),
                     code=code,
+                    origin=await self._origin(earlier),
                 )
             )
             return Passage(code=code, variables={})
@@ -310,14 +325,25 @@ class Executor:
         )
         return change
 
-    async def _earlier(self, task: Task) -> tuple[str, ...]:
+    async def _earlier(self, task: Task) -> list[Task]:
         if task.spec.session_id is None:
-            return ()
+            return []
         query = TaskQuery(
             session_id=task.spec.session_id, states=sorted(TERMINAL), limit=EARLIER_TASKS
         )
         found = await self._store.tasks(query)
-        return tuple(item.task_id for item in reversed(found))
+        return found[::-1]
+
+    async def _origin(self, earlier: Sequence[Task]) -> str:
+        """Where what earlier tasks tell came from, if that was from outside."""
+        origins: dict[str, str] = {}
+        for task in earlier:
+            # The end stands at the end, but for notes that messages were handled.
+            records = await self._store.events(task.task_id, after=max(0, task.status.seq - 3))
+            for record in records:
+                if isinstance(record.event, TaskSettled) and record.event.origin:
+                    origins[task.task_id] = record.event.origin
+        return origins_line(origins)
 
     async def opening(self, journal: Journal, agent: AgentDefinition) -> tuple[ChatMessage, ...]:
         """What stands before the conversation: rules, the session's earlier tasks, the goal."""

@@ -205,6 +205,7 @@ class _Renamed:
                     name=self._renames[name],
                     text=message.text,
                     is_error=message.is_error,
+                    origin=message.origin,
                 )
             case _:
                 return message

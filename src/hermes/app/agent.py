@@ -50,6 +50,9 @@ class Agent:
         input_schema: JSON Schema of structured input.
         output_schema: JSON Schema that the answer has to fit; `output` is then an object.
         required_tools: Tools that must have succeeded before the end.
+        allow: Calls that need no leave once content from outside was read: `NAME`, or
+            `NAME:ARGUMENT=PATTERN` with `*` for any text.
+        deny: Tools that are never offered.
         version: Your word for this state of the agent, such as `2`.
         migrations: How tasks of older versions go on with this one.
     """
@@ -67,6 +70,8 @@ class Agent:
         input_schema: Mapping[str, object] | None = None,
         output_schema: Mapping[str, object] | None = None,
         required_tools: Sequence[str] = (),
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
         version: str = "",
         migrations: Sequence[Migration] = (),
     ) -> None:
@@ -82,6 +87,8 @@ class Agent:
             input_schema=input_schema,
             output_schema=output_schema,
             required_tools=tuple(required_tools),
+            allow=tuple(allow),
+            deny=tuple(deny),
             version=version,
             migrations=tuple(migrations),
         )

@@ -39,6 +39,7 @@ from hermes.runtime.fork import Changes, Forked, Step, check_settled, fork, retr
 from hermes.runtime.replay import Replayed, replay
 from hermes.store import Lease, Store, open_store
 from hermes.tools import ToolRegistry
+from hermes.tools.plugins import Brought
 
 from .agent import Agent, RunOptions
 from .outfitter import Outfitter, check_own, request_of
@@ -75,10 +76,12 @@ class Hermes:
         files: Mapping[str, Launch] | None = None,
         worker_id: str | None = None,
     ) -> None:
-        self._outfitter = Outfitter(agents, Roster(files), settings=lambda: self.settings)
+        self._clock: Clock = clock or SystemClock()
+        self._outfitter = Outfitter(
+            agents, Roster(files), settings=lambda: self.settings, clock=self._clock
+        )
         self._worker_id = worker_id
         self._database, self._settings = database, settings
-        self._clock: Clock = clock or SystemClock()
         self._new_id = new_id
         self._stack = AsyncExitStack()
         self._turns = Turns()
@@ -95,6 +98,7 @@ class Hermes:
         )
         self._store = await self._stack.enter_async_context(store)
         self._background = await anyio.create_task_group().__aenter__()
+        self._outfitter.open(self._background)
         self._carrier = Carrier(
             self._store,
             group=self._background,
@@ -179,7 +183,7 @@ class Hermes:
         """
         options = options or RunOptions()
         request = request_of(input, session_id, metadata)
-        equipment = self._outfitter.equip(agent, options, self.settings)
+        equipment = await self._outfitter.equip(agent, options, self.settings)
         order = self._order(agent, request, equipment.limits, variables, dedupe_key, options)
         own_key = None if dedupe_key is None else f"{agent.definition.name} {dedupe_key}"
         async with (
@@ -222,7 +226,7 @@ class Hermes:
             InputError: The input is empty or does not fit the input schema.
         """
         request = request_of(input, session_id, metadata)
-        limits = agent.definition.limits or Limits(max_steps=self.settings.max_steps)
+        limits = agent.definition.limits or self.settings.limits
         order = self._order(agent, request, limits, variables, dedupe_key, options or RunOptions())
         done, _ = await submit(self.store, order, clock=self._clock, new_id=self._new_id)
         return done.task_id
@@ -257,7 +261,7 @@ class Hermes:
         """
         task = await self.store.task(task_id)
         settings = self.settings.as_recorded(task.spec.launch.get("settings"))
-        equipment = self._outfitter.equip(agent, options or RunOptions(), settings)
+        equipment = await self._outfitter.equip(agent, options or RunOptions(), settings)
         equipment = replace(
             equipment, limits=limits or task.spec.limits, accept_changes=accept_changes
         )
@@ -284,12 +288,12 @@ class Hermes:
             InputError: It was never begun.
         """
         task = await self.store.task(task_id)
-        model, registry = self._outfitter.offline(agent, task)
+        model, registry = await self._outfitter.offline(agent, task)
         return await replay(
             self.store, task_id, agent.definition, registry, model, clock=self._clock
         )
 
-    def check_ready(self, task: Task, agent: Agent) -> None:
+    async def check_ready(self, task: Task, agent: Agent) -> None:
         """Refuse an agent that could not go on with a task here, before anything is submitted.
 
         Raises:
@@ -298,7 +302,7 @@ class Hermes:
         """
         check_own(task, agent)
         settings = self.settings.as_recorded(task.spec.launch.get("settings"))
-        self._outfitter.equip(agent, RunOptions(), settings)
+        await self._outfitter.equip(agent, RunOptions(), settings)
 
     async def fork(self, task_id: str, agent: Agent, *, at: str, changes: Changes) -> Forked:
         """Submit a task that begins with the record of another one; `resume` carries it.
@@ -327,7 +331,7 @@ class Hermes:
         await check_settled(self.store, task_id)
         if at is not None:
             return await self._fork(task_id, agent, at, changes or Changes(), is_retry=True)
-        self._outfitter.offline(agent, await self.store.task(task_id))  # raises what is wrong
+        await self._outfitter.offline(agent, await self.store.task(task_id))  # raises what is wrong
         return await retry(
             self.store, task_id, changes or Changes(), clock=self._clock, new_id=self._new_id
         )
@@ -336,7 +340,7 @@ class Hermes:
         self, task_id: str, agent: Agent, at: str, changes: Changes, *, is_retry: bool
     ) -> Forked:
         task = await self.store.task(task_id)
-        model, registry = self._outfitter.offline(agent, task)
+        model, registry = await self._outfitter.offline(agent, task)
         code = manifest(agent.definition, registry, model, goal=task.spec.goal)
         return await fork(
             self.store,
@@ -422,13 +426,21 @@ class Hermes:
         )
 
     def tools(self, agent: Agent) -> ToolRegistry:
-        """The tools that are on for an agent.
+        """The tools that are on for an agent; those of servers once `plugins` has asked them.
 
         Raises:
             ConfigError: A group does not exist, or a required tool is missing or off.
             ToolDefinitionError: Two tools share a name.
         """
-        return agent.definition.registry(self.settings.tool_groups, builtin=self.settings.builtin)
+        return self._outfitter.registry(agent, self.settings)
+
+    async def plugins(self, agent: Agent) -> Brought:
+        """What plugins bring, after those that the agent needs were started and asked.
+
+        Args:
+            agent: Its tool groups, or those of the settings, say which servers it needs.
+        """
+        return await self._outfitter.brought(agent, self.settings)
 
     @property
     def _at_work(self) -> Carrier:

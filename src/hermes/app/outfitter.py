@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING
 
 from hermes.agents import Equipment
 from hermes.core import json
-from hermes.core.budget import Limits
+from hermes.core.clock import Clock
 from hermes.core.request import AgentRequest
 from hermes.core.task import Task
 from hermes.errors import InputError
 from hermes.models import ClientPool, Model, open_model
 from hermes.runtime import Equip, Roster
-from hermes.tools import ToolRegistry
+from hermes.tools import ToolGuard, ToolRegistry, builtin_tools
+from hermes.tools.plugins import Brought
 
 from .agent import Agent, RunOptions
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from hermes.config import Settings
+    from hermes.tools.plugins_host import PluginHost
 
 
 class Outfitter:
@@ -29,43 +33,86 @@ class Outfitter:
         agents: Found by name.
         roster: Where the others come from.
         settings: Those in force, read on first use.
+        clock: What is known of the tools is dated by it.
     """
 
     def __init__(
-        self, agents: Iterable[Agent], roster: Roster, *, settings: Callable[[], Settings]
+        self,
+        agents: Iterable[Agent],
+        roster: Roster,
+        *,
+        settings: Callable[[], Settings],
+        clock: Clock,
     ) -> None:
         self._agents = {agent.definition.name: agent for agent in agents}
         self._roster, self._settings = roster, settings
         self._models: dict[tuple[str, str | None], Model] = {}
         self._clients: ClientPool | None = None
+        self._clock = clock
+        self._guard: ToolGuard | None = None
+        self._host: PluginHost | None = None
+        self._background: TaskGroup | None = None
+
+    def open(self, background: TaskGroup) -> None:
+        """Let plugins run programs of their own, in a group that outlives every run."""
+        self._host, self._background = None, background
 
     async def aclose(self) -> None:
-        """Close the models that were opened."""
+        """Close the models that were opened, and end the programs of plugins."""
+        if self._host is not None:
+            await self._host.aclose()
+        self._host = self._background = None
         for model in self._models.values():
             await model.aclose()
         if self._clients is not None:
             await self._clients.aclose()
-        self._models, self._clients = {}, None
+        self._models, self._clients, self._guard = {}, None, None
 
-    def equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
+    async def brought(self, agent: Agent, settings: Settings) -> Brought:
+        """What plugins bring, once those that the agent needs were asked."""
+        groups = agent.definition.groups
+        await self._plugins.prepare(settings.tool_groups if groups is None else groups)
+        return self._brought(agent, settings)
+
+    def registry(self, agent: Agent, settings: Settings) -> ToolRegistry:
+        """The tools that are on for an agent, as far as plugins were asked.
+
+        Raises:
+            ConfigError: A group or a tool does not exist, or a required tool is missing or off.
+            ToolDefinitionError: Two tools share a name.
+        """
+        return agent.definition.registry(
+            settings.tool_groups,
+            builtin=settings.builtin,
+            deny=settings.tool_deny,
+            brought=self._brought(agent, settings),
+        )
+
+    async def equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
         """What an agent of a program works with.
 
         Raises:
             ConfigError: There is no model, or a setting of it is wrong.
         """
         definition = agent.definition
+        brought = await self.brought(agent, settings)
+        registry = self.registry(agent, settings)
         return Equipment(
             agent=definition,
             model=agent.model or self._model(definition.model, settings),
-            registry=definition.registry(settings.tool_groups, builtin=settings.builtin),
-            limits=definition.limits or Limits(max_steps=settings.max_steps),
+            registry=registry,
+            policy=definition.policy(
+                registry, builtin=settings.builtin, allow=settings.tool_allow, brought=brought
+            ),
+            limits=definition.limits or settings.limits,
+            guard=self._guard_of(settings),
             stream=options.stream,
             result_limit_chars=settings.result_limit_chars,
             observers=tuple(options.observers),
             model_chosen=options.model_chosen,
         )
 
-    def equip_task(self, task: Task, *, caller: Agent | None = None) -> Equipment:
+    async def equip_task(self, task: Task, *, caller: Agent | None = None) -> Equipment:
         """What a task is worked on with that was handed on, or that a worker claimed.
 
         Raises:
@@ -78,28 +125,49 @@ class Outfitter:
         if agent is None:
             agent = Agent.of(self._roster.definition(task))
         settings = self._settings().as_recorded(task.spec.launch.get("settings"))
-        return replace(self.equip(agent, RunOptions(), settings), limits=task.spec.limits)
+        equipment = await self.equip(agent, RunOptions(), settings)
+        return replace(equipment, limits=task.spec.limits)
 
     def equipper(self, agent: Agent, task_id: str, equipment: Equipment) -> Equip:
         """How a caller's task and those below it are equipped."""
 
-        def equip(task: Task) -> Equipment:
+        async def equip(task: Task) -> Equipment:
             if task.task_id == task_id:
                 return equipment
-            below = self.equip_task(task, caller=agent)
+            below = await self.equip_task(task, caller=agent)
             return replace(below, accept_changes=equipment.accept_changes)
 
         return equip
 
-    def offline(self, agent: Agent, task: Task) -> tuple[Model | str, ToolRegistry]:
+    async def offline(self, agent: Agent, task: Task) -> tuple[Model | str, ToolRegistry]:
         """What decides, by its name alone where nothing is to be asked, and the tools."""
         check_own(task, agent)
         settings = self._settings().as_recorded(task.spec.launch.get("settings"))
-        registry = agent.definition.registry(settings.tool_groups, builtin=settings.builtin)
+        await self.brought(agent, settings)
+        registry = self.registry(agent, settings)
         spec = agent.definition.model or settings.model_name or ""
         if agent.model is not None:
             return agent.model, registry
         return (self._model(spec, settings) if spec.startswith("playbook:") else spec), registry
+
+    def _brought(self, agent: Agent, settings: Settings) -> Brought:
+        groups = agent.definition.groups
+        wanted = settings.tool_groups if groups is None else groups
+        return self._plugins.brought(builtin_tools(wanted, options=settings.builtin))
+
+    @property
+    def _plugins(self) -> PluginHost:
+        if self._host is None:
+            from hermes.tools.plugins_host import PluginHost  # with pydantic behind it
+
+            self._host = PluginHost(self._settings().plugin_options, self._background)
+        return self._host
+
+    def _guard_of(self, settings: Settings) -> ToolGuard:
+        """The one guard of this process: what one run learns of a tool holds for all."""
+        if self._guard is None:
+            self._guard = ToolGuard(clock=self._clock, policy=settings.guard)
+        return self._guard
 
     def _model(self, name: str | None, settings: Settings) -> Model:
         spec = name or settings.model_name or ""

@@ -88,13 +88,6 @@ def diff(
     command.diff(task, other, json=json)
 
 
-def tools(agent: AgentFile = None, tools: ToolFiles = None, json: AsJson = False) -> None:
-    """List the tools there are, with group and effect."""
-    from . import inspect
-
-    inspect.tools(agent, tools or [], json=json)
-
-
 def doctor(agent: AgentFile = None, tools: ToolFiles = None, json: AsJson = False) -> None:
     """Check settings, database, model and tools; exit 1 names the fault."""
     from . import inspect
@@ -102,4 +95,4 @@ def doctor(agent: AgentFile = None, tools: ToolFiles = None, json: AsJson = Fals
     leave(inspect.doctor(agent, tools or [], json=json))
 
 
-COMMANDS = (tasks, show, trace, replay, diff, tools, doctor)
+COMMANDS = (tasks, show, trace, replay, diff, doctor)

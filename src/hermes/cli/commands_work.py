@@ -11,6 +11,7 @@ from .options import (
     AcceptChanges,
     AgentFile,
     AsJson,
+    Deny,
     Detach,
     MaxSteps,
     ModelName,
@@ -21,6 +22,7 @@ from .options import (
     Stream,
     TaskId,
     ToolFiles,
+    Yes,
     leave,
 )
 
@@ -50,6 +52,8 @@ def run(
     detach: Annotated[
         bool, typer.Option("--detach", help="Only submit it, for a worker; prints the task id.")
     ] = False,
+    yes: Yes = False,
+    deny: Deny = False,
     stream: Stream = True,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -58,11 +62,13 @@ def run(
     from hermes.agents import Launch
 
     from . import run as command
+    from .asking import decision_of
 
     launch = Launch.of(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
-    view = command.View(stream=stream, json=json, quiet=quiet)
+    leave_given = decision_of(yes=yes, deny=deny, detach=detach)
+    view = command.View(stream=stream, json=json, quiet=quiet, leave=leave_given)
     leave(command.run(goal, launch, session=session, pairs=var or [], view=view, detach=detach))
 
 
@@ -119,6 +125,8 @@ def resume(
         ),
     ] = None,
     accept_changes: AcceptChanges = False,
+    yes: Yes = False,
+    deny: Deny = False,
     stream: Stream = True,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -127,11 +135,13 @@ def resume(
     from hermes.agents import Launch
 
     from . import run as command
+    from .asking import decision_of
 
     launch = Launch.of(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
-    view = command.View(stream=stream, json=json, quiet=quiet)
+    leave_given = decision_of(yes=yes, deny=deny)
+    view = command.View(stream=stream, json=json, quiet=quiet, leave=leave_given)
     leave(command.resume(task, launch, in_doubt=in_doubt, accept_changes=accept_changes, view=view))
 
 
@@ -148,6 +158,8 @@ def retry(
     max_steps: MaxSteps = None,
     sets: SetVariables = None,
     detach: Detach = False,
+    yes: Yes = False,
+    deny: Deny = False,
     stream: Stream = True,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -156,13 +168,16 @@ def retry(
     from hermes.agents import Launch
 
     from . import fork as command
+    from .asking import decision_of
     from .run import View
 
     launch = Launch.of(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
     wish = command.Wish(at=from_, variables=sets or [], detach=detach, is_retry=True)
-    leave(command.fork(task, launch, wish, View(stream=stream, json=json, quiet=quiet)))
+    leave_given = decision_of(yes=yes, deny=deny, detach=detach)
+    view = View(stream=stream, json=json, quiet=quiet, leave=leave_given)
+    leave(command.fork(task, launch, wish, view))
 
 
 def cancel(task: TaskId, json: AsJson = False) -> None:
@@ -206,6 +221,8 @@ def fork(
         ),
     ] = None,
     detach: Detach = False,
+    yes: Yes = False,
+    deny: Deny = False,
     stream: Stream = True,
     json: AsJson = False,
     quiet: Quiet = False,
@@ -214,13 +231,16 @@ def fork(
     from hermes.agents import Launch
 
     from . import fork as command
+    from .asking import decision_of
     from .run import View
 
     launch = Launch.of(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
     )
     wish = command.Wish(at=at, variables=sets or [], results=edit_result or [], detach=detach)
-    leave(command.fork(task, launch, wish, View(stream=stream, json=json, quiet=quiet)))
+    leave_given = decision_of(yes=yes, deny=deny, detach=detach)
+    view = View(stream=stream, json=json, quiet=quiet, leave=leave_given)
+    leave(command.fork(task, launch, wish, view))
 
 
 def crashtest(

@@ -55,13 +55,14 @@ def fork(wanted: str, flags: Launch, wish: Wish, view: View) -> exits.Exit:
     settings = settings_in_force()
     require_journal(settings)
     progress = Progress(screen_of(view))
+    begun: list[Agent] = []
 
     async def make(app: Hermes) -> tuple[Forked, Agent]:
         found = await find_task(app.store, wanted)
         launch = Launch.recorded(found.spec.launch).overridden_by(flags)
         agent = Agent.of(launch.definition())
         if not wish.detach:
-            app.check_ready(found, agent)
+            await app.check_ready(found, agent)
         changes = Changes(
             variables=variables,
             results=results,
@@ -85,13 +86,19 @@ def fork(wanted: str, flags: Launch, wish: Wish, view: View) -> exits.Exit:
     async def work() -> AgentResponse:
         async with Hermes(settings=settings) as app:
             made, agent = await make(app)
+            begun.append(agent)
             options = RunOptions(stream=view.stream, observers=(progress,))
             return await app.resume(made.task_id, agent, options=options)
+
+    async def go_on(task_id: str) -> AgentResponse:
+        async with Hermes(settings=settings) as app:
+            options = RunOptions(stream=view.stream, observers=(progress,))
+            return await app.resume(task_id, begun[0], options=options)
 
     if wish.detach:
         print_submitted(anyio.run(hand_over), view)
         return exits.Exit.SUCCEEDED
-    return carry(work, progress, settings, view)
+    return carry(work, progress, settings, view, go_on=go_on)
 
 
 def _record(found: Task, launch: Launch, flags: Launch) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""`hermes tools` and `hermes doctor`."""
+"""`hermes doctor`."""
 
 from __future__ import annotations
 
@@ -17,62 +17,20 @@ from hermes.core.chat import UserMessage
 from hermes.errors import HermesError
 from hermes.models import ModelRequest, open_model
 from hermes.store import TaskQuery
-from hermes.tools import Tool, ToolRegistry, builtin_tools
+from hermes.tools.plugins import Brought
 
 from . import exits, output
 from .find import missing_journal
+from .streams import stdout_kept_clean
 
 _PROBE_S = 30.0
 _PLAYBOOK = "playbook:"
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]+")
 
 
-def tools(agent: Path | None, files: Sequence[Path], *, json: bool) -> None:
-    """Print the built-in tools and those of an agent file or of tool files."""
-    settings = load_settings().settings
-    definition = _definition(agent, files)
-    on = _tools_of(definition, settings)
-    own = {tool.name for tool in definition.tools}
-    found = [
-        *(tool for tool in builtin_tools(options=settings.builtin) if tool.name not in own),
-        *definition.tools,
-    ]
-    if json:
-        output.print_json({"tools": [_tool_object(tool, on) for tool in found]})
-        return
-    rows = [("tool", "group", "effect", "on", "description")]
-    rows.extend(
-        (
-            tool.name,
-            tool.group or "-",
-            tool.effect,
-            "yes" if tool.name in on else "no",
-            output.short(tool.description, 80),
-        )
-        for tool in found
-    )
-    output.print_text("\n".join(output.table(rows)))
-
-
-def _tool_object(tool: Tool, on: ToolRegistry) -> dict[str, object]:
-    return {
-        "name": tool.name,
-        "group": tool.group,
-        "effect": tool.effect,
-        "enabled": tool.name in on,
-        "timeout_s": tool.timeout_s,
-        "description": tool.description,
-        "parameters": tool.parameters,
-    }
-
-
 def _definition(agent: Path | None, files: Sequence[Path]) -> AgentDefinition:
     launch = Launch.of(agent=agent, tools=files, playbook=None, model=None, max_steps=None)
     return launch.definition()
-
-
-def _tools_of(definition: AgentDefinition, settings: Settings) -> ToolRegistry:
-    return Hermes(settings=settings).tools(Agent.of(definition))
 
 
 _QUESTION = ModelRequest(messages=[UserMessage(text="Say OK.")], max_output_tokens=16)
@@ -91,14 +49,14 @@ def doctor(agent: Path | None, files: Sequence[Path], *, json: bool) -> exits.Ex
     """Look at everything a run needs; 1 when something is at fault."""
     loaded = load_settings()
     settings = loaded.settings
-    definition, tools_check = _tools(agent, files, settings)
+    definition, tools_checks = _tools(agent, files, settings)
     model = definition.model or settings.model_name
     checks = [
         replace(check, text=_concealed(check.text, settings))
         for check in (
             anyio.run(_database, settings),
             anyio.run(_model, model, settings),
-            tools_check,
+            *tools_checks,
         )
     ]
     healthy = all(check.ok for check in checks)
@@ -207,12 +165,39 @@ async def _model(spec: str | None, settings: Settings) -> Check:
 
 def _tools(
     agent: Path | None, files: Sequence[Path], settings: Settings
-) -> tuple[AgentDefinition, Check]:
-    """The agent as far as it can be read, and how its tools stand."""
-    definition = AgentDefinition()
+) -> tuple[AgentDefinition, list[Check]]:
+    """The agent as far as it can be read, and how its tools and the plugins stand."""
     try:
         definition = _definition(agent, files)
-        names = _tools_of(definition, settings).names
     except HermesError as exc:
-        return definition, Check(name="tools", ok=False, text=str(exc))
-    return definition, Check(name="tools", ok=True, text=", ".join(names) or "none")
+        return AgentDefinition(), [Check(name="tools", ok=False, text=str(exc))]
+    with stdout_kept_clean():
+        return definition, anyio.run(_tools_there, Agent.of(definition), settings)
+
+
+async def _tools_there(agent: Agent, settings: Settings) -> list[Check]:
+    async with Hermes("memory://", settings=settings) as app:
+        brought = await app.plugins(agent)
+        try:
+            registry = app.tools(agent)
+            agent.definition.policy(
+                registry, builtin=settings.builtin, allow=settings.tool_allow, brought=brought
+            )
+            checks = [Check(name="tools", ok=True, text=", ".join(registry.names) or "none")]
+        except HermesError as exc:
+            checks = [Check(name="tools", ok=False, text=str(exc))]
+    if brought.plugins:
+        checks.append(_plugins(brought))
+    return checks
+
+
+def _plugins(brought: Brought) -> Check:
+    """What each plugin brings, those with a problem first."""
+    told = [
+        f"{' '.join(filter(None, (plugin.name, plugin.version)))} "
+        f"({output.count(len(plugin.tools), 'tool')})"
+        for plugin in brought.plugins
+        if not plugin.problem
+    ]
+    text = "; ".join((*brought.problems, ", ".join(told)) if told else brought.problems)
+    return Check(name="plugins", ok=not brought.problems, text=text)

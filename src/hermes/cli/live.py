@@ -39,6 +39,10 @@ class Screen(Protocol):
         """Leave nothing half-drawn behind."""
         ...
 
+    def open(self) -> None:
+        """Go on after `close`."""
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -50,6 +54,9 @@ class Silent:
         pass
 
     def close(self) -> None:
+        pass
+
+    def open(self) -> None:
         pass
 
 
@@ -67,6 +74,9 @@ class PlainScreen:
         pass
 
     def close(self) -> None:
+        pass
+
+    def open(self) -> None:
         pass
 
 
@@ -88,8 +98,7 @@ class TerminalScreen:
             spinner="dots" if self._console.encoding.startswith("utf") else "line",
             refresh_per_second=4,
         )
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
-            self._status.start()
+        self.open()
 
     def line(self, text: str) -> None:
         self._console.print(text)
@@ -101,6 +110,10 @@ class TerminalScreen:
 
     def close(self) -> None:
         self._status.stop()
+
+    def open(self) -> None:
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._status.start()
 
 
 class Progress:
@@ -154,6 +167,9 @@ class Progress:
 
     def close(self) -> None:
         self._screen.close()
+
+    def open(self) -> None:
+        self._screen.open()
 
     @property
     def seconds(self) -> float:

@@ -16,7 +16,7 @@ from typer.main import get_group
 from hermes import __version__
 from hermes.errors import HermesError
 
-from . import commands_look, commands_work, db, exits, review, streams
+from . import commands_look, commands_work, db, exits, review, streams, tools
 
 if TYPE_CHECKING:
     from hermes.core.events import Fault
@@ -69,6 +69,7 @@ def _root(
 for command in (*commands_work.COMMANDS, *commands_look.COMMANDS):
     app.command()(command)
 app.add_typer(review.app, name="review")
+app.add_typer(tools.app, name="tools")
 app.add_typer(db.app, name="db")
 
 

@@ -51,6 +51,12 @@ SetVariables = Annotated[
 Detach = Annotated[
     bool, typer.Option("--detach", help="Only submit it, for a worker; prints the task id.")
 ]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Approve every call that needs leave, without asking.")
+]
+Deny = Annotated[
+    bool, typer.Option("--deny", help="Refuse every call that needs leave, without asking.")
+]
 Session = Annotated[
     str | None, typer.Option("--session", metavar="ID", help="Tasks that belong together.")
 ]

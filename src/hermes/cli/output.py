@@ -20,7 +20,8 @@ from hermes.errors import HermesError
 
 from . import streams
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Also those that turn the direction of writing, so that nothing reads otherwise than it is.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class OutputError(HermesError):

@@ -6,6 +6,7 @@ import getpass
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import anyio
 
@@ -189,7 +190,11 @@ def _explain(review: Review, task: Task) -> list[str]:
     ]
     shown = {name: value for name, value in review.data.items() if value not in ("", None, [], {})}
     width = max([8, *map(len, shown)])
-    lines.extend(f"{name:<{width}} {_value(value)}" for name, value in sorted(shown.items()))
+    for name, value in sorted(shown.items()):
+        # Each line of it stands behind the column: nothing in it can pass for what we say.
+        first, *more = _value(value).splitlines() or [""]
+        lines.append(f"{name:<{width}} {first}")
+        lines.extend(f"{'':<{width}} {line}" for line in more)
     if review.decision is not None:
         when = f" at {review.decided_at:%Y-%m-%d %H:%M:%S} UTC" if review.decided_at else ""
         lines.extend(["", f"{_DONE[review.decision]} by {review.by or 'nobody named'}{when}"])
@@ -200,7 +205,12 @@ def _explain(review: Review, task: Task) -> list[str]:
 
 
 def _value(value: object) -> str:
-    return value if isinstance(value, str) else codec.dumps(value)
+    if isinstance(value, str):
+        return value
+    items = codec.as_list(cast("object", value)) if isinstance(value, list) else []
+    if items and all(isinstance(item, str) for item in items):
+        return "\n".join(map(str, items))
+    return codec.dumps(cast("object", value))
 
 
 def _next(review: Review, others: Sequence[Review], top: str) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 
@@ -15,12 +16,13 @@ from hermes.agents import Launch, response_of
 from hermes.app import Agent, Hermes, RunOptions
 from hermes.config import Settings, absolute, load_settings
 from hermes.core import json
-from hermes.core.budget import Limits
 from hermes.core.request import AgentResponse
-from hermes.errors import ConfigError, InputError, StoreUnavailableError
+from hermes.errors import ConfigError, InputError, LeaseHeldError, StoreUnavailableError
+from hermes.loop import Decision as LoopDecision
 from hermes.telemetry import logs
 
 from . import exits, output
+from .asking import Asker, Decision
 from .family import HoldUp, holding_up, reasons
 from .find import find_task, require_journal
 from .live import PlainScreen, Progress, Screen, Silent, TerminalScreen
@@ -29,11 +31,16 @@ from .streams import stdout_kept_clean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What the command shows."""
+    """What the command shows, and whom it asks.
+
+    Attributes:
+        leave: What becomes of calls that need leave; None asks at the terminal, where there is one.
+    """
 
     stream: bool
     json: bool
     quiet: bool
+    leave: Decision | None = None
 
 
 def run(
@@ -50,7 +57,7 @@ def run(
     text = _read_stdin() if goal == "-" else goal
     settings = settings_in_force()
     definition = launch.definition()
-    limits = launch.limits(definition.limits or Limits(max_steps=settings.max_steps))
+    limits = launch.limits(definition.limits or settings.limits)
     agent = Agent.of(replace(definition, limits=limits))
     progress = Progress(screen_of(view))
     options = RunOptions(stream=view.stream, observers=(progress,), launch=launch.as_record())
@@ -68,10 +75,15 @@ def run(
             )
             return response_of(await app.store.events(task_id))
 
+    async def go_on(task_id: str) -> AgentResponse:
+        async with Hermes(settings=settings) as app:
+            again = RunOptions(stream=view.stream, observers=(progress,))
+            return await app.resume(task_id, agent, options=again)
+
     if detach:
         print_submitted(anyio.run(hand_over), view)
         return exits.Exit.SUCCEEDED
-    return carry(work, progress, settings, view)
+    return carry(work, progress, settings, view, go_on=go_on)
 
 
 def resume(
@@ -84,9 +96,9 @@ def resume(
     require_journal(settings)
     progress = Progress(screen_of(view))
 
-    async def work() -> AgentResponse:
+    async def work(wanted: str = task, decision: LoopDecision | None = in_doubt) -> AgentResponse:
         async with Hermes(settings=settings) as app:
-            found = await find_task(app.store, task)
+            found = await find_task(app.store, wanted)
             progress.task_id = found.task_id
             if found.state.is_terminal:
                 if not view.quiet:
@@ -96,7 +108,7 @@ def resume(
             return await app.resume(
                 found.task_id,
                 Agent.of(launch.definition()),
-                decision=in_doubt,
+                decision=decision,
                 limits=flags.limits(found.spec.limits),
                 accept_changes=accept_changes,
                 options=RunOptions(
@@ -106,7 +118,10 @@ def resume(
                 ),
             )
 
-    return carry(work, progress, settings, view)
+    async def go_on(task_id: str) -> AgentResponse:
+        return await work(task_id, None)
+
+    return carry(work, progress, settings, view, go_on=go_on)
 
 
 def carry(
@@ -114,8 +129,44 @@ def carry(
     progress: Progress,
     settings: Settings,
     view: View,
+    *,
+    go_on: Callable[[str], Awaitable[AgentResponse]],
 ) -> exits.Exit:
-    """Do the work of a task in this process and show what it comes to; returns the exit code."""
+    """Do the work of a task in this process and show what it comes to; returns the exit code.
+
+    Args:
+        work: Carries the task until it rests.
+        progress: Watches it.
+        settings: Say where the journal is.
+        view: What is shown.
+        go_on: Carries it further, once calls that need leave were decided here.
+    """
+    response, code = _leg(work, progress, settings)
+    asker = Asker(settings, view.leave)
+    while code is exits.Exit.UNFINISHED and asker.decide(response.task_id):
+        progress.open()
+        response, code = _leg(partial(_with_leave, go_on, response, settings), progress, settings)
+    held_up_by: Sequence[HoldUp] = ()
+    if any(item.kind == "children" for item in response.pending):
+        held_up_by = anyio.run(_holding_up, response.task_id, settings)
+    _print(response, progress.seconds, view, held_up_by)
+    return code
+
+
+async def _with_leave(
+    go_on: Callable[[str], Awaitable[AgentResponse]], response: AgentResponse, settings: Settings
+) -> AgentResponse:
+    try:
+        return await go_on(response.task_id)
+    except LeaseHeldError as exc:  # a worker was faster; the decision stands
+        exits.tell(f"{exc.message}: it goes on there; `hermes show {response.task_id}` tells more")
+        return await _recorded(response.task_id, settings)
+
+
+def _leg(
+    work: Callable[[], Awaitable[AgentResponse]], progress: Progress, settings: Settings
+) -> tuple[AgentResponse, exits.Exit]:
+    """Work until the task rests; what it came to, and the exit code."""
     try:
         with stdout_kept_clean(), _told_on_signals(progress):
             response = anyio.run(work)
@@ -133,11 +184,7 @@ def carry(
         raise
     finally:
         progress.close()
-    held_up_by: Sequence[HoldUp] = ()
-    if any(item.kind == "children" for item in response.pending):
-        held_up_by = anyio.run(_holding_up, response.task_id, settings)
-    _print(response, progress.seconds, view, held_up_by)
-    return code
+    return response, code
 
 
 @contextmanager

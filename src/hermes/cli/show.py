@@ -171,6 +171,7 @@ def _explain(family: Family, response: AgentResponse) -> list[str]:
     calls = f"{output.count(spent.steps, 'turn')}, {output.count(spent.tool_calls, 'tool call')}"
     lines.append(f"created  {task.created_at:%Y-%m-%d %H:%M:%S} UTC")
     lines.append(f"spent    {calls}, {spent.usage.total_tokens:,} tokens, {spent.seconds:.1f} s")
+    lines.extend(_made_again(response))
     if not task.state.is_terminal:
         ended = {wait.wait_id for wait in family.waits if wait.ended}
         pending = tuple(item for item in response.pending if item.wait_id not in ended)
@@ -184,6 +185,12 @@ def _explain(family: Family, response: AgentResponse) -> list[str]:
         lines.extend(["", f"{title}:", output.output_text(response.output)])
     lines.extend(["", f"hermes trace {task.task_id}"])
     return lines
+
+
+def _made_again(response: AgentResponse) -> list[str]:
+    again = [entry for entry in response.trace if entry.tries > 1]
+    told = [f"{entry.name} at {entry.path} {entry.tries} tries" for entry in again]
+    return [f"again    {', '.join(told)}"] if told else []
 
 
 def _state(name: str) -> TaskState:

@@ -50,8 +50,12 @@ def _row(entry: TraceEntry, end_ms: int) -> list[str]:
         _time(entry.started_ms),
         _time(entry.duration_ms),
         f"{entry.tokens_used:,}" if entry.tokens_used else "",
-        f"{_MARKS.get(entry.status, '')} {entry.status}",
+        f"{_MARKS.get(entry.status, '')} {entry.status}{_tries(entry)}",
     ]
+
+
+def _tries(entry: TraceEntry) -> str:
+    return f", {entry.tries} tries" if entry.tries > 1 else ""
 
 
 def _bar(entry: TraceEntry, end_ms: int) -> str:

@@ -17,6 +17,9 @@ class Limits:
         max_tool_calls: Calls that were started.
         max_tokens: Tokens in and out, summed over all model calls.
         max_seconds: Time at work; waiting does not count.
+        max_tool_failures: Failures of one tool in a row; then it is not called any more, and a
+            person has to see to it. Default 3. A playbook's rules say themselves what an error
+            means: there it does not hold.
     """
 
     max_steps: int | None = 10
@@ -24,6 +27,7 @@ class Limits:
     max_tool_calls: int | None = None
     max_tokens: int | None = None
     max_seconds: float | None = None
+    max_tool_failures: int | None = 3
 
     def __post_init__(self) -> None:
         for item in fields(self):

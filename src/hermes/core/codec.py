@@ -22,7 +22,16 @@ Upcaster = Callable[[dict[str, object]], dict[str, object]]
 
 EVENT_CLASSES: dict[str, type[TaskEvent]] = {cls.type: cls for cls in get_args(TaskEvent)}
 
-UPCASTERS: dict[tuple[str, int], Upcaster] = {}
+
+def _without_a_bound_on_failures(body: dict[str, object]) -> dict[str, object]:
+    limits = json.as_object(body.get("limits")) or {}
+    return body | {"limits": {"max_tool_failures": None} | limits}
+
+
+UPCASTERS: dict[tuple[str, int], Upcaster] = {
+    # Before version 3 no number of failures kept a tool from being called.
+    ("task.created", 2): _without_a_bound_on_failures,
+}
 """`(event type, version)` → the function that lifts that form to the next version."""
 
 

@@ -1,6 +1,8 @@
 """What can happen to a task: the journal's vocabulary.
 
 Each event is a small frozen value; `Recorded` is the envelope that the journal puts around it.
+Where one has an `origin`, that is where content from outside came from, in one line: web, mail,
+files of others; "" where there is none.
 `SCHEMA_VERSION` counts the forms these values have had; older forms are read through `codec`.
 """
 
@@ -15,7 +17,7 @@ from hermes.core.budget import Limits
 from hermes.core.chat import ToolCall, Usage
 from hermes.core.effects import Effect
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Grows with every change of form. A default is part of the form: it is left out when stored."""
 
 Outcome = Literal["succeeded", "failed", "partial", "cancelled"]
@@ -70,6 +72,12 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskCreated:
+    """A task is there.
+
+    Attributes:
+        origin: Of what the parent had read when it handed the task on.
+    """
+
     type: ClassVar[Literal["task.created"]] = "task.created"
     agent: str
     goal: str
@@ -89,6 +97,7 @@ class TaskCreated:
     variables: Mapping[str, object] = field(default_factory=dict[str, object])
     metadata: Mapping[str, object] = field(default_factory=dict[str, object])
     launch: Mapping[str, object] = field(default_factory=dict[str, object])
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +116,7 @@ class TaskStarted:
         earlier: The session's tasks whose goal and answer the model is shown.
         code: What the run depends on, name to digest, as `prompt`, `model`, `tool:NAME`: what a
             resume under changed code is compared with. `version` is the agent's own, if it has one.
+        origin: Of what the earlier tasks had read.
     """
 
     type: ClassVar[Literal["task.started"]] = "task.started"
@@ -114,6 +124,7 @@ class TaskStarted:
     code_version: str = ""
     earlier: tuple[str, ...] = ()
     code: Mapping[str, str] = field(default_factory=dict[str, str])
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +176,11 @@ class TaskSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRequested:
-    """A person is asked; the open question itself stands in the store's reviews."""
+    """A person is asked; the open question itself stands in the store's reviews.
+
+    Attributes:
+        origin: Of the content from outside that the call was stopped for.
+    """
 
     type: ClassVar[Literal["review.requested"]] = "review.requested"
     review_id: str
@@ -173,6 +188,7 @@ class ReviewRequested:
     path: str
     name: str
     text: str
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +205,17 @@ class ReviewDecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettled:
-    """The one end of a task."""
+    """The one end of a task.
+
+    Attributes:
+        origin: Of what it had read by then.
+    """
 
     type: ClassVar[Literal["task.settled"]] = "task.settled"
     outcome: Outcome
     output: object = None
     error: Fault | None = None
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +225,10 @@ class ModelRequested:
     Attributes:
         history: How many conversation messages the request carries.
         prompt: Digest of the system prompt.
-        tools: Digest of the tool schemas offered.
+        tools: Digest of the tool schemas, those of the hidden ones included.
         repair: Text of a passing reminder that is sent but kept out of the conversation.
+        hidden: Names of the tools that were not offered, since they do not work at present.
+        notice: What the model is told of that where it has changed; stays in the conversation.
     """
 
     type: ClassVar[Literal["model.requested"]] = "model.requested"
@@ -215,6 +238,8 @@ class ModelRequested:
     prompt: str
     tools: str
     repair: str = ""
+    hidden: tuple[str, ...] = ()
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +295,8 @@ class ToolReturned:
     Attributes:
         blob: SHA-256 of the full result when `content` is a head and tail of it.
         size_chars: Characters of the full result.
+        tries: How often it was made, the last one included.
+        origin: If there is one, the model reads a line of it before the content.
     """
 
     type: ClassVar[Literal["tool.returned"]] = "tool.returned"
@@ -280,11 +307,18 @@ class ToolReturned:
     size_chars: int
     blob: str | None = None
     duration_s: float = 0.0
+    tries: int = 1
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFailed:
-    """A call that came to nothing: it raised, ran out of time, or was refused and never ran."""
+    """A call that came to nothing: it raised, ran out of time, or was refused and never ran.
+
+    Attributes:
+        tries: As in `ToolReturned`.
+        origin: As in `ToolReturned`: an error may quote what came from outside.
+    """
 
     type: ClassVar[Literal["tool.failed"]] = "tool.failed"
     path: str
@@ -294,6 +328,8 @@ class ToolFailed:
     error: Fault
     content: str
     duration_s: float = 0.0
+    tries: int = 1
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +345,11 @@ class ToolInDoubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReconciled:
-    """A doubt was ended: the call took place (`done`) or did not and is made now (`again`)."""
+    """A doubt was ended: the call took place (`done`) or did not and is made now (`again`).
+
+    Attributes:
+        origin: As in `ToolReturned`.
+    """
 
     type: ClassVar[Literal["tool.reconciled"]] = "tool.reconciled"
     path: str
@@ -318,6 +358,7 @@ class ToolReconciled:
     decision: Literal["done", "again"]
     by: str
     content: str = ""
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ class TraceEntry:
         path: Step path in the task, such as `/turn3/tool1`.
         started_ms: Milliseconds since the task was created.
         thought: What the model said or reasoned beside its calls.
+        tries: How often a tool was called for it; more than once after errors that may pass.
     """
 
     step: int
@@ -49,6 +50,7 @@ class TraceEntry:
     path: str
     started_ms: int
     thought: str | None = None
+    tries: int = 1
 
     def as_json(self) -> dict[str, object]:
         known: dict[str, object] = {
@@ -61,6 +63,8 @@ class TraceEntry:
             "path": self.path,
             "started_ms": self.started_ms,
         }
+        if self.tries > 1:
+            known["tries"] = self.tries
         return known | {"thought": self.thought} if self.thought else known
 
 

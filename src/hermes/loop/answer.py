@@ -1,12 +1,21 @@
-"""Whether a reply without calls is an answer."""
+"""What a reply asks for, and whether one without calls is an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hermes.core.chat import ToolCall
 from hermes.core.events import Fault, ModelReplied, Outcome
-from hermes.tools import ArgumentError, read_arguments
+from hermes.models import ModelReply
+from hermes.tools import ArgumentError, Arguments, read_arguments
+from hermes.tools.text_calls import (
+    ParseError,
+    WrittenCall,
+    is_only_reasoning,
+    unusable,
+    written_calls,
+)
 
 from . import prompts
 from .setup import RunSetup
@@ -14,6 +23,9 @@ from .state import RunState
 
 MAX_REPAIRS = 5
 _MAX_EMPTY = 1
+# A playbook makes its calls itself; its text may hold what somebody else wrote.
+_PROGRAM = "playbook:"
+_NOT_TAKEN = "when it came, calls were not read from text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +44,43 @@ class SendBack:
     text: str
 
 
+def calls_of(setup: RunSetup, reply: ModelReply) -> Sequence[ToolCall]:
+    """The calls of a reply: those the provider sent, else those that its text is."""
+    if reply.calls or reply.finish_reason == "content_filter":
+        return reply.calls
+    found = _written(setup, reply.text)
+    if isinstance(found, ParseError):
+        return ()
+    return [ToolCall(id="", name=call.name, arguments=call.raw) for call in found]
+
+
+def _written(setup: RunSetup, text: str) -> list[WrittenCall] | ParseError:
+    if setup.model.name.startswith(_PROGRAM):
+        return []
+    found = written_calls(text, {tool.name: tool.parameters for tool in setup.registry})
+    return [] if found and _is_output(setup.output_schema, text) else found
+
+
+def _is_output(schema: Mapping[str, object] | None, text: str) -> bool:
+    """Whether the output schema asks for the very JSON that could be a call as well."""
+    if schema is None or "properties" not in schema or not text.lstrip().startswith("{"):
+        return False
+    return isinstance(read_arguments(schema, text), Arguments)
+
+
 def judge(setup: RunSetup, state: RunState, reply: ModelReplied) -> End | SendBack:
     """Decide what a reply without tool calls comes to; what is in it counts, not its reason."""
     text = reply.text.strip()
     if reply.finish_reason == "content_filter":
         return _stopped(state, "content_filter", "the provider's content filter stopped the reply")
-    if not text:
+    if not text or is_only_reasoning(text):
         if state.repairs < _MAX_EMPTY:
             return SendBack(text=prompts.EMPTY_REPLY)
         return _stopped(state, "no_answer", "the model ended without an answer")
+    written = _written(setup, text)
+    if written:
+        problem = written if isinstance(written, ParseError) else unusable(_NOT_TAKEN)
+        return _again(state, problem.message, "text_call", "a tool call was written as text")
     if reply.finish_reason == "length":
         fault = Fault(
             code="length",
@@ -67,8 +107,7 @@ def _structured(schema: Mapping[str, object], state: RunState, text: str) -> End
 def _again(state: RunState, text: str, code: str, problem: str) -> End | SendBack:
     if state.repairs < MAX_REPAIRS:
         return SendBack(text=text)
-    fault = Fault(code=code, message=f"{problem}; {MAX_REPAIRS} reminders did not help")
-    return End(outcome="partial", output=state.so_far(), error=fault)
+    return _stopped(state, code, f"{problem}; {MAX_REPAIRS} reminders did not help")
 
 
 def _stopped(state: RunState, code: str, message: str) -> End:

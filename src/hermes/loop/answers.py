@@ -14,7 +14,15 @@ from hermes.errors import InputError
 from hermes.store import TaskReader, Wait
 from hermes.tools import failed_result, result_of
 
-from .children import ask_whether_enough, may_go_on, next_round, not_accepted, parts_of
+from .children import (
+    Part,
+    ask_whether_enough,
+    may_go_on,
+    next_round,
+    not_accepted,
+    origin_of_parts,
+    parts_of,
+)
 from .doubt import DONE
 from .journal import Journal
 from .outcome import reconciled, record
@@ -98,7 +106,7 @@ class _Answers:
             if pending.review_id:
                 await self._decided(pending, _Word.of(wait.answer))
             elif pending.path:
-                self._returned(pending, _value_of(pending, wait, self.clock))
+                self._brought(pending, _value_of(pending, wait, self.clock))
         return Taken(held=held)
 
     async def _decided(self, pending: Pending, word: _Word) -> None:
@@ -106,7 +114,7 @@ class _Answers:
         match pending.kind:
             case "question":
                 _note_decision(self.journal, pending, word)
-                self._returned(pending, word.answer)
+                self._brought(pending, word.answer)
             case "approval":
                 _note_decision(self.journal, pending, word)
                 if word.decision == "reject":
@@ -119,7 +127,7 @@ class _Answers:
                 parts = await parts_of(self.reader, rounds)
                 _note_decision(self.journal, pending, word)
                 if word.decision == "accept":
-                    self._returned(pending, [part.as_json() for part in parts])
+                    self._joined(pending, parts)
                 else:
                     self._failed(pending, not_accepted(parts, word.text))
             case _:
@@ -147,7 +155,7 @@ class _Answers:
         parts = await parts_of(self.reader, rounds)
         if all(part.is_met for part in parts):
             self.journal.end_waits([pending.wait_id])
-            self._returned(pending, [part.as_json() for part in parts])
+            self._joined(pending, parts)
             return []
         late = excess_of_time(self.setup.limits, self.journal.spent)
         if late is None and may_go_on(rounds, parts):
@@ -160,9 +168,21 @@ class _Answers:
     def _call(self, pending: Pending) -> OpenCall:
         return OpenCall(path=pending.path, call=self.journal.state.calls[pending.path])
 
-    def _returned(self, pending: Pending, value: object) -> None:
+    def _joined(self, pending: Pending, parts: Sequence[Part]) -> None:
+        origin = origin_of_parts(parts)
+        self._returned(pending, [part.as_json() for part in parts], origin=origin)
+
+    def _returned(self, pending: Pending, value: object, *, origin: str = "") -> None:
         result = result_of(value, limit_chars=self.setup.result_limit_chars)
-        record(self.journal, self._call(pending), result)
+        record(self.journal, self._call(pending), result, origin=origin)
+
+    def _brought(self, pending: Pending, value: object) -> None:
+        """An answer or event has come: it is the tool's, and from outside if that says so."""
+        name = self._call(pending).call.name
+        tool = self.setup.registry.get(name)
+        is_outside = tool is not None and tool.untrusted and pending.kind != "time"
+        source = f"{name} {pending.name}" if pending.kind == "event" else name
+        self._returned(pending, value, origin=source if is_outside else "")
 
     def _refused(self, pending: Pending, fault: Fault) -> None:
         record(self.journal, self._call(pending), failed_result("refused", fault))

@@ -19,6 +19,8 @@ from hermes.tools import (
     is_at_work,
     reconcile,
 )
+from hermes.tools.policy import Stop, origin_of, stop_of
+from hermes.tools.preview import Previewed, has_preview, preview
 
 from .bench import Bench, context_of
 from .journal import Journal
@@ -109,8 +111,9 @@ class Beginnings:
         scope = self._scope(item)
         if key and not await self._is_free(item, key, scope):
             return False
-        if item.prepared.tool.requires_approval and not await self._is_approved(item):
-            return asks_leave(item)
+        stop = self._stop(item)
+        if stop is not None and not await self._is_approved(item):
+            return asks_leave(item, stop, await self._previewed(item))
         if key:
             # Alone in its commit: if another call is faster, nothing but the intent is lost.
             await self._journal.commit()
@@ -144,6 +147,26 @@ class Beginnings:
             return False
         review = await self._reader.review(review_id)
         return review.data.get("digest") == item.prepared.fingerprint
+
+    def _stop(self, item: Ready) -> Stop | None:
+        """Why a person has to approve a call; None if nobody has to."""
+        if not self._setup.asks:
+            return None
+        return stop_of(self._setup.policy, item.prepared, self._journal.state.outside)
+
+    async def _previewed(self, item: Ready) -> Previewed | None:
+        """What a call would do, if its tool can tell."""
+        if not has_preview(item.prepared.tool):
+            return None
+        # It may take its time: what has happened so far is not to be lost meanwhile.
+        await self._journal.commit()
+        self._setup.tenure.check_lease()
+        bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
+        context = context_of(self._setup, self._journal, item.path, bench)
+        try:
+            return await preview(item.prepared, context, clock=self._clock)
+        finally:
+            bench.close()
 
     def _again(self, item: Ready, begun: ToolStarted) -> bool:
         # A new intent: the decision holds for one more try, not for every crash to come.
@@ -186,7 +209,8 @@ class Beginnings:
     def _found(self, item: Ready, result: ToolResult) -> Held | None:
         if result.status != "ok":
             return doubt(self._journal, item, result.error.message if result.error else "")
-        reconciled(self._journal, item.open, "done", by=_BY_TOOL, result=result)
+        origin = origin_of(item.prepared)
+        reconciled(self._journal, item.open, "done", by=_BY_TOOL, result=result, origin=origin)
         return None
 
 

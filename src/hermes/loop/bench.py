@@ -9,6 +9,7 @@ from copy import deepcopy
 from hermes.core.clock import Clock
 from hermes.core.codec import sha256
 from hermes.core.events import ArtifactSaved, ProgressReported, VariableSet
+from hermes.core.todo import Todo
 from hermes.errors import ToolError
 from hermes.store import TaskReader
 from hermes.tools import TaskSnapshot, ToolContext, normalise
@@ -50,7 +51,11 @@ class Variables(MutableMapping[str, object]):
 
 
 class Bench:
-    """The workbench of one call; its methods may be called from the tool's thread."""
+    """The workbench of one call; its methods may be called from the tool's thread.
+
+    Attributes:
+        origin: Where what the call read again came from, if that was from outside; "" otherwise.
+    """
 
     def __init__(self, path: str, *, journal: Journal, reader: TaskReader, clock: Clock) -> None:
         self._path = path
@@ -59,6 +64,7 @@ class Bench:
         self._told_at: float | None = None
         self._closed = False
         self._artifacts: list[tuple[str, bytes]] = []
+        self.origin = ""
         self.variables = Variables(journal.state.variables)
 
     @property
@@ -82,7 +88,16 @@ class Bench:
                 code="unknown_handle",
                 hint="use a handle exactly as a shortened result gave it",
             )
+        self.origin = self._journal.state.foreign.get(known[0], self.origin)
         return own.get(known[0]) or await self._reader.blob(known[0])
+
+    async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
+        """As the store has them."""
+        return await self._reader.todos(is_open=is_open, limit=limit)
+
+    async def put_todo(self, todo: Todo) -> Todo:
+        """Kept at once, beside the task's own stream."""
+        return await self._journal.put_todo(todo)
 
     def close(self) -> None:
         """The call is over: later words of an abandoned thread are ignored."""
@@ -126,4 +141,5 @@ def context_of(setup: RunSetup, journal: Journal, path: str, bench: Bench) -> To
         idempotency_key=f"{task.task_id}{path}",
         trace_id=task.trace_id,
         bench=bench,
+        todos=bench,
     )

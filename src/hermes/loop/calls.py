@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 import anyio
 import anyio.lowlevel
 
 from hermes.core.budget import Excess, excess_before_calls, excess_of_time
 from hermes.core.clock import Clock
-from hermes.core.effects import Effect, may_overlap
+from hermes.core.effects import Effect, may_overlap, may_repeat
 from hermes.core.events import BudgetExceeded, Fault
-from hermes.core.failpoints import hit
 from hermes.errors import DriftError, EffectTakenError, ToolError
 from hermes.store import TaskReader
 from hermes.telemetry import logs
@@ -24,16 +23,21 @@ from hermes.tools import (
     Prepared,
     Question,
     Tool,
+    ToolGuard,
     ToolResult,
     Until,
     Waiting,
     failed_result,
     prepare,
-    run,
+    unavailable,
 )
+from hermes.tools.policy import origin_of
+from hermes.tools.preview import has_preview
 
+from . import handover
+from .attempts import Attempts
 from .begin import Beginnings, arguments_then
-from .bench import Bench, context_of
+from .bench import Bench
 from .children import split
 from .journal import Journal
 from .outcome import Ready, record
@@ -52,12 +56,16 @@ class Calls:
 
     Calls of a turn run beside each other if all are `read` or `idempotent`, otherwise one after
     the other in the order given. Each call's intent is durable before it starts, and it shares
-    the commit of whatever was recorded before it.
+    the commit of whatever was recorded before it. Tools that do not work at present, or that
+    failed too often in this task, are not called.
     """
 
-    def __init__(self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock) -> None:
-        self._setup, self._journal = setup, journal
+    def __init__(
+        self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock, guard: ToolGuard
+    ) -> None:
+        self._setup, self._journal, self._guard = setup, journal, guard
         self._reader, self._clock = reader, clock
+        self._attempts = Attempts(setup, journal, reader, clock, guard)
         self._beginnings = Beginnings(setup, journal, reader, clock)
         self._races: Counter[str] = Counter()
 
@@ -122,7 +130,9 @@ class Calls:
         return any(item.path in self._journal.state.started for item in wave)
 
     def _refuse(self, calls: Sequence[Ready], excess: Excess) -> None:
-        self._journal.note(exceeded(excess))
+        known = self._journal.state.exceeded
+        if known is None or known.limit != excess.limit:
+            self._journal.note(exceeded(excess))
         for item in calls:
             fault = Fault(code="budget", message=f"not run: {excess}")
             record(self._journal, item.open, failed_result("refused", fault))
@@ -132,6 +142,9 @@ class Calls:
         reason = state.reply.finish_reason if state.reply else None
         ready: list[Ready] = []
         for item in calls:
+            if refused := self._refusal(item):
+                record(self._journal, item, refused)
+                continue
             prepared = prepare(self._setup.registry, item.call, finish_reason=reason)
             if isinstance(prepared, Prepared):
                 ready.append(Ready(open=item, prepared=prepared))
@@ -145,6 +158,19 @@ class Calls:
             else:
                 record(self._journal, item, prepared)
         return ready
+
+    def _refusal(self, item: OpenCall) -> ToolResult | None:
+        """Why a call is not even begun, whatever its arguments are."""
+        state = self._journal.state
+        tool = self._setup.registry.get(item.call.name)
+        if tool is None or item.path in state.started:
+            return None
+        name = state.renames.get(tool.name, tool.name)
+        fault = handover.refusal(self._setup, state, name)
+        if fault is None and name in state.hidden:
+            fault = unavailable(name, "it was not offered, since it does not work", "wait for it")
+        fault = fault or self._guard.refusal(tool)
+        return None if fault is None else failed_result("refused", fault)
 
     def _admit(self, ready: list[Ready]) -> list[Ready]:
         state = self._journal.state
@@ -160,9 +186,18 @@ class Calls:
 
     async def _run_wave(self, wave: Sequence[Ready]) -> list[Held]:
         """Run what may run; what the others, or these themselves, have to wait for."""
+        if len(wave) == 1:
+            async with self._place(wave[0]) as is_free:
+                return await self._begin_and_run(wave) if is_free else []
+        return await self._begin_and_run(wave)
+
+    async def _begin_and_run(self, wave: Sequence[Ready]) -> list[Held]:
         held: list[Held] = []
         begun: list[Ready] = []
         for item in wave:
+            if refused := self._refusal(item.open):
+                record(self._journal, item.open, refused)
+                continue
             match await self._beginnings.begin(item):
                 case Held() as why:
                     held.append(why)
@@ -173,9 +208,44 @@ class Calls:
         if not begun:
             return held
         await self._journal.commit()
-        if len(begun) == 1:
+        if len(wave) == 1:
             return held + await self._run_call(begun[0])
         return held + await self._run_beside(begun)
+
+    @asynccontextmanager
+    async def _place(self, item: Ready) -> AsyncGenerator[bool]:
+        """One of the places of a call's tool; false where the task's time was over before.
+
+        A call that runs alone has its place before its intent is written: from then on its time
+        runs, for those who have to know when it can surely not act any more.
+        """
+        tool = item.prepared.tool
+        if tool.concurrency is None:
+            yield True
+            return
+        # A call that may have been made before is never told as one that was not.
+        may_be_done = item.path in self._journal.state.started and not may_repeat(tool.effect)
+        with anyio.move_on_after(None if may_be_done else self._left_s()) as scope:
+            await self._guard.take_place(tool, before_waiting=self._journal.commit)
+        if scope.cancelled_caught:
+            self._out_of_time(item)
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._guard.give_place(tool)
+
+    def _left_s(self) -> float | None:
+        """Seconds that the task has; None for no bound, or where it is out of time and goes on."""
+        allowed = self._setup.limits.max_seconds
+        left_s = None if allowed is None else allowed - self._journal.spent.seconds
+        return left_s if left_s is not None and left_s > 0 else None
+
+    def _out_of_time(self, item: Ready) -> None:
+        allowed = self._setup.limits.max_seconds or 0.0
+        spent_s = round(self._journal.spent.seconds, 3)
+        self._refuse([item], Excess(limit="max_seconds", allowed=allowed, spent=spent_s))
 
     async def _run_beside(self, wave: Sequence[Ready]) -> list[Held]:
         running = len(wave)
@@ -185,7 +255,9 @@ class Calls:
         async def one(item: Ready) -> None:
             nonlocal running
             try:
-                held.extend(await self._run_call(item))
+                async with self._place(item) as is_free:
+                    if is_free:
+                        held.extend(await self._run_call(item))
                 running -= 1
                 if running:
                     await self._journal.commit()
@@ -202,33 +274,20 @@ class Calls:
 
     async def _run_call(self, item: Ready) -> list[Held]:
         """Run a call to its outcome; or to what it has to wait for, which is all it gives."""
-        prepared = item.prepared
-        timeout_s = self._timeout_s(prepared.tool.timeout_s)
-        if timeout_s != prepared.tool.timeout_s:
-            prepared = replace(prepared, tool=replace(prepared.tool, timeout_s=timeout_s))
-        bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
-        name, task = prepared.tool.name, self._journal.task
+        name, task = item.prepared.tool.name, self._journal.task
         await self._pass_cancellation(item)
         self._setup.tenure.check_lease()
-        logs.tool_started(_LOG, task, item.path, name, prepared.fingerprint)
-        hit("loop.tool.before")
-        try:
-            result = await run(
-                prepared,
-                context_of(self._setup, self._journal, item.path, bench),
-                clock=self._clock,
-                limit_chars=self._setup.result_limit_chars,
-            )
-        finally:
-            bench.close()
-        hit("loop.tool.after")
+        logs.tool_started(_LOG, task, item.path, name, item.prepared.fingerprint)
+        result, bench = await self._attempts.make(item)
         status = result.status if result.waiting is None else "waiting"
-        logs.tool_ended(_LOG, task, item.path, name, status, result.size, result.duration_s)
+        logs.tool_ended(
+            _LOG, task, item.path, name, status, result.size, result.duration_s, result.tries
+        )
         if result.waiting is not None:
             return await self._suspended(item, result.waiting, bench)
         if result.status == "in_doubt":
             return await self._after_doubt(item, result)
-        record(self._journal, item.open, result, bench)
+        record(self._journal, item.open, result, bench, origin=origin_of(item.prepared))
         return []
 
     async def _pass_cancellation(self, item: Ready) -> None:
@@ -266,15 +325,6 @@ class Calls:
         bench.keep()
         return [held]
 
-    def _timeout_s(self, own_s: float | None) -> float | None:
-        allowed = self._setup.limits.max_seconds
-        if allowed is None:
-            return own_s
-        left_s = allowed - self._journal.spent.seconds
-        if left_s <= 0:  # only a call that a person decided on is made now: it gets its own time
-            return own_s
-        return left_s if own_s is None else min(own_s, left_s)
-
 
 def exceeded(excess: Excess) -> BudgetExceeded:
     """The event of a bound that is reached."""
@@ -296,5 +346,7 @@ def _held(path: str, name: str, waiting: Question | Until | Event) -> Held:
 
 
 def _may_overlap(tool: Tool) -> bool:
-    # A call that a key or a person may hold back is a step of its own.
-    return may_overlap(tool.effect) and tool.key is None and not tool.requires_approval
+    # A call that a key or a person may hold back is a step of its own: no intent waits meanwhile.
+    if tool.key is not None or tool.requires_approval or has_preview(tool):
+        return False
+    return may_overlap(tool.effect)

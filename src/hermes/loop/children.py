@@ -21,6 +21,7 @@ from hermes.core.task import Task, TaskState
 from hermes.errors import ToolError
 from hermes.store import NewTask, TaskReader
 from hermes.tools import Child, Children, render
+from hermes.tools.policy import origins_line
 
 from .journal import Journal
 from .suspend import Held
@@ -33,10 +34,15 @@ MAX_DEPTH = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one part of the work came to, by the task that did it last."""
+    """What one part of the work came to, by the task that did it last.
+
+    Attributes:
+        origin: Of what the task had read from outside.
+    """
 
     task: Task
     output: object
+    origin: str = ""
 
     @property
     def is_met(self) -> bool:
@@ -78,7 +84,9 @@ async def split(
         accept_ratio=wanted.accept_ratio,
         max_rounds=wanted.max_rounds,
     )
-    specs = [_spec(parent, child) for child in wanted.tasks]
+    read = origins_line(journal.state.origins)
+    origin = f"{read}, in {parent.task_id}" if read else ""
+    specs = [replace(_spec(parent, child), origin=origin) for child in wanted.tasks]
     return _round(journal, clock, event, specs, name=name)
 
 
@@ -89,6 +97,11 @@ async def parts_of(reader: TaskReader, rounds: Sequence[TaskSplit]) -> list[Part
         for place, task_id in zip(later.unmet, later.children, strict=True):
             last[place] = task_id
     return [await _part(reader, task_id) for task_id in last]
+
+
+def origin_of_parts(parts: Sequence[Part]) -> str:
+    """Where what the parts bring came from, if that was from outside."""
+    return origins_line({part.task.task_id: part.origin for part in parts if part.origin})
 
 
 def may_go_on(rounds: Sequence[TaskSplit], parts: Sequence[Part]) -> bool:
@@ -243,7 +256,9 @@ async def _part(reader: TaskReader, task_id: str) -> Part:
     # The end stands at the end, but for notes that messages were handled.
     tail = max(0, task.status.seq - 3)
     end = _end(await reader.events(task_id, after=tail)) or _end(await reader.events(task_id))
-    return Part(task=task, output=end.output if end else None)
+    if end is None:
+        return Part(task=task, output=None)
+    return Part(task=task, output=end.output, origin=end.origin)
 
 
 def _end(records: Sequence[Recorded]) -> TaskSettled | None:

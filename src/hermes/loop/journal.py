@@ -16,6 +16,7 @@ from hermes.core.events import MessageHandled, Recorded, TaskEvent
 from hermes.core.failpoints import hit
 from hermes.core.ids import NewUUID
 from hermes.core.task import Task, TaskState, apply, fold
+from hermes.core.todo import Todo
 from hermes.store import Also, EffectRow, Lease, NewTask, Review, TaskWriter, Wait
 
 from .ledger import effect_row
@@ -102,6 +103,10 @@ class Journal:
         self.unwritten: Sequence[Recorded] = ()
         self._batch = _Batch()
         self._lock = anyio.Lock(fast_acquire=True)
+
+    async def put_todo(self, todo: Todo) -> Todo:
+        """Keep a todo, which is no part of the task: written at once, and once."""
+        return await self._store.put_todo(todo)
 
     @property
     def lease(self) -> Lease:

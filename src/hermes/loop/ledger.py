@@ -110,10 +110,16 @@ async def done_before(
                 hint="do not call it again; say that its outcome is not known yet",
             ),
         )
-    content, blob, size = await _earlier(reader, row)
+    content, blob, size, origin = await _earlier(reader, row)
     note = f"[not run again: the same {tool} ({key}) was done at {where}; its result follows]\n"
     return ToolReturned(
-        path="", call_id="", name=tool, content=note + content, size_chars=size, blob=blob
+        path="",
+        call_id="",
+        name=tool,
+        content=note + content,
+        size_chars=size,
+        blob=blob,
+        origin=origin,
     )
 
 
@@ -135,17 +141,17 @@ async def _claimed(
     return None
 
 
-async def _earlier(reader: TaskReader, row: EffectRow) -> tuple[str, str | None, int]:
+async def _earlier(reader: TaskReader, row: EffectRow) -> tuple[str, str | None, int, str]:
     for record in reversed(await reader.events(row.task_id)):
         match record.event:
             case ToolReturned(path=row.path) as event:
-                return event.content, event.blob, event.size_chars
+                return event.content, event.blob, event.size_chars, event.origin
             case ToolReconciled(path=row.path, decision="done") as event:
-                return event.content, None, len(event.content)
+                return event.content, None, len(event.content), event.origin
             case _:
                 pass
     text = "(its result is no longer stored)"
-    return text, None, len(text)
+    return text, None, len(text), ""
 
 
 def _no_key(why: str) -> ToolResult:

@@ -14,11 +14,15 @@ from hermes.core.events import (
     ToolReturned,
 )
 from hermes.tools import Prepared, ToolResult
+from hermes.tools.policy import Stop
+from hermes.tools.preview import Previewed
 
 from .bench import Bench
 from .journal import Journal
 from .state import OpenCall
 from .suspend import Held
+
+_LINE_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +38,25 @@ class Ready:
 
 
 def record(
-    journal: Journal, item: OpenCall, result: ToolResult, bench: Bench | None = None
+    journal: Journal,
+    item: OpenCall,
+    result: ToolResult,
+    bench: Bench | None = None,
+    *,
+    origin: str = "",
 ) -> None:
-    """Note the outcome of a call; one that waits or is in doubt has none yet."""
+    """Note the outcome of a call; one that waits or is in doubt has none yet.
+
+    Args:
+        journal: Of the task.
+        item: The call.
+        result: What it came to.
+        bench: What it was lent; what it wrote there is kept if the call succeeded.
+        origin: Where its tool gets things from outside; what it read again may be from there too.
+    """
     call = item.call
+    if bench is not None:
+        origin = origin or bench.origin
     match result.status:
         case "ok":
             if bench is not None:
@@ -51,6 +70,8 @@ def record(
                     size_chars=result.size,
                     blob=journal.keep(result.full) if result.full else None,
                     duration_s=round(result.duration_s, 4),
+                    tries=result.tries,
+                    origin=origin,
                 )
             )
         case "error" | "timeout" | "refused":
@@ -63,6 +84,9 @@ def record(
                     error=result.error or Fault(code="failed", message=result.content),
                     content=result.content,
                     duration_s=round(result.duration_s, 4),
+                    tries=result.tries,
+                    # Only the tool's own words may quote what it read.
+                    origin=origin if result.status == "error" else "",
                 )
             )
         case "in_doubt":
@@ -76,6 +100,7 @@ def reconciled(
     *,
     by: str,
     result: ToolResult | str = "",
+    origin: str = "",
 ) -> None:
     """Note that a doubt is ended.
 
@@ -85,6 +110,7 @@ def reconciled(
         decision: Whether it took place, or is to be made again.
         by: Who said so.
         result: What the model reads of a call that took place.
+        origin: As in `record`.
     """
     content = result if isinstance(result, str) else result.content
     if isinstance(result, ToolResult) and result.full:
@@ -98,6 +124,7 @@ def reconciled(
             decision=decision,
             by=by,
             content=content,
+            origin=origin,
         )
     )
 
@@ -121,18 +148,43 @@ def doubt(journal: Journal, item: Ready, reason: str) -> Held:
     )
 
 
-def asks_leave(item: Ready) -> Held:
-    """A person has to approve a call before it is begun."""
+def asks_leave(item: Ready, stop: Stop, previewed: Previewed | None = None) -> Held:
+    """A person has to approve a call before it is begun.
+
+    Args:
+        item: The call.
+        stop: Why.
+        previewed: What it would do, if the tool can tell.
+    """
     tool, arguments = item.prepared.tool, item.prepared.arguments
+    data: dict[str, object] = {
+        "name": tool.name,
+        "arguments": arguments,
+        "effect": tool.effect,
+        "digest": item.prepared.fingerprint,
+        "because": list(stop.because),
+    }
+    text = f"may {tool.name} be called?"
+    if previewed is not None and previewed.problem:
+        data["preview_failed"] = previewed.problem
+        text += f" What it would do is not known: {_line(previewed.problem)}"
+    elif previewed is not None:
+        data["preview"] = previewed.text
+        text += f" It would: {_line(previewed.text)}"
+    if stop.origin:
+        data["origin"] = stop.origin
+        text += f" (asked after content from outside: {stop.origin})"
     return Held(
         path=item.path,
         kind="approval",
         name=tool.name,
-        text=f"may {tool.name} be called?",
-        data={
-            "name": tool.name,
-            "arguments": arguments,
-            "effect": tool.effect,
-            "digest": item.prepared.fingerprint,
-        },
+        text=text,
+        data=data,
+        origin=stop.origin,
     )
+
+
+def _line(text: str) -> str:
+    """The beginning of a text in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LINE_CHARS else line[: _LINE_CHARS - 1] + "…"

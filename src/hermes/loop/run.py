@@ -29,11 +29,15 @@ from hermes.errors import ModelError
 from hermes.models import ModelReply, ModelRequest, ReasoningDelta, TextDelta
 from hermes.store import TaskReader
 from hermes.telemetry import logs
+from hermes.tools import ToolGuard
+from hermes.tools.policy import origins_line
 
-from .answer import End, SendBack, judge
+from .answer import End, SendBack, calls_of
 from .calls import Calls, exceeded
+from .handover import conclude
 from .ids import unique_calls
 from .journal import Journal
+from .offer import Offer
 from .setup import RunSetup
 from .suspend import Held
 
@@ -51,7 +55,9 @@ class Run:
         self, setup: RunSetup, journal: Journal, *, reader: TaskReader, clock: Clock
     ) -> None:
         self._setup, self._journal, self._clock = setup, journal, clock
-        self._calls = Calls(setup, journal, reader, clock)
+        guard = setup.guard or ToolGuard(clock=clock)
+        self._calls = Calls(setup, journal, reader, clock, guard)
+        self._offer = Offer(setup, guard)
 
     async def carry(self, held: Sequence[Held] = ()) -> None:
         """Work until the task is settled or waits; either is in the journal on return.
@@ -79,7 +85,7 @@ class Run:
         elif state.exceeded is not None:
             await self._stop(state.exceeded)
         elif state.reply is not None and state.intent is None:
-            match judge(self._setup, state, state.reply):
+            match conclude(self._setup, state, state.reply):
                 case End() as end:
                     await self._settle(end)
                 case SendBack(text=text):
@@ -96,7 +102,7 @@ class Run:
             return True
         if state.reply is None or state.intent is not None:
             return False
-        return isinstance(judge(self._setup, state, state.reply), End)
+        return isinstance(conclude(self._setup, state, state.reply), End)
 
     async def _turn(self, repair: str = "") -> None:
         intent = self._journal.state.intent
@@ -107,22 +113,27 @@ class Run:
             if excess is not None:
                 self._journal.note(exceeded(excess))
                 return
-            intent = self._intent(repair)
+            intent = await self._intent(repair)
             self._journal.note(intent)
         # Also where the intent is from before a crash: nothing is asked without the lease.
         await self._journal.commit()
         await self._ask(intent)
 
-    def _intent(self, repair: str) -> ModelRequested:
+    async def _intent(self, repair: str) -> ModelRequested:
         state = self._journal.state
         path = f"/turn{state.turn}/model{state.model_calls + 1}"
+        path = path if repair else f"/turn{state.turn + 1}/model1"
+        hidden = await self._offer.hidden(path)
+        notice = self._offer.notice(state, hidden)
         return ModelRequested(
-            path=path if repair else f"/turn{state.turn + 1}/model1",
+            path=path,
             model=self._setup.model.name,
-            history=len(self._setup.opening) + len(state.messages),
+            history=len(self._setup.opening) + len(state.messages) + bool(notice),
             prompt=self._setup.prompt_digest,
             tools=self._setup.registry.digest,
             repair=repair,
+            hidden=tuple(hidden),
+            notice=notice,
         )
 
     async def _ask(self, intent: ModelRequested) -> None:
@@ -132,7 +143,7 @@ class Run:
             messages.append(UserMessage(text=intent.repair, reminder=True))
         request = ModelRequest(
             messages=messages,
-            tools=self._setup.registry.specs,
+            tools=self._offer.specs(intent.hidden),
             variables=state.variables,
             output_schema=self._setup.output_schema,
         )
@@ -173,7 +184,9 @@ class Run:
             path=intent.path,
             text=reply.text,
             reasoning=reply.reasoning,
-            calls=unique_calls(reply.calls, intent.path, self._journal.state.call_ids),
+            calls=unique_calls(
+                calls_of(self._setup, reply), intent.path, self._journal.state.call_ids
+            ),
             finish_reason=reply.finish_reason,
             usage=reply.usage,
             model=reply.model,
@@ -215,7 +228,10 @@ class Run:
         await self._settle(End(outcome="partial", output=known, error=fault))
 
     async def _settle(self, end: End) -> None:
-        self._journal.note(TaskSettled(outcome=end.outcome, output=end.output, error=end.error))
+        origin = origins_line(self._journal.state.origins)
+        self._journal.note(
+            TaskSettled(outcome=end.outcome, output=end.output, error=end.error, origin=origin)
+        )
         await self._journal.finish()
 
     def _remaining_s(self) -> float | None:
@@ -254,7 +270,8 @@ async def settle_cancelled(journal: Journal, *, by: str = "") -> None:
             hint="look whether it did before you start the task again",
         )
     known = journal.state.so_far() or None
-    journal.note(TaskSettled(outcome="cancelled", output=known, error=fault))
+    origin = origins_line(journal.state.origins)
+    journal.note(TaskSettled(outcome="cancelled", output=known, error=fault, origin=origin))
     await journal.finish()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -12,7 +12,8 @@ from hermes.core.chat import ChatMessage
 from hermes.core.events import ToolStarted
 from hermes.core.request import AgentRequest
 from hermes.models import Model
-from hermes.tools import DEFAULT_LIMIT_CHARS, ToolRegistry
+from hermes.tools import DEFAULT_LIMIT_CHARS, ToolGuard, ToolRegistry
+from hermes.tools.policy import Policy
 
 
 def _never() -> bool:
@@ -56,6 +57,10 @@ class RunSetup:
         stream: Ask the model for a stream and pass its pieces to the observers.
         result_limit_chars: A tool result above this is cut to head, tail and a handle.
         tenure: What the holder of the lease says.
+        guard: What is known of the tools in this process; the run's own knowledge if None.
+        hidden: Which tools a model call is not offered, by its path; None if that is to be seen.
+        policy: What calls may do without a person once content from outside was read.
+        asks: Whether a call may be stopped for a person; false where nothing has an effect.
     """
 
     model: Model
@@ -68,6 +73,10 @@ class RunSetup:
     stream: bool = False
     result_limit_chars: int = DEFAULT_LIMIT_CHARS
     tenure: Tenure = Tenure()
+    guard: ToolGuard | None = None
+    hidden: Callable[[str], Sequence[str]] | None = None
+    policy: Policy = Policy()
+    asks: bool = True
     prompt_digest: str = field(init=False)
     limits_table: Mapping[str, object] = field(init=False)
 

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from hermes.core.chat import AssistantMessage, ChatMessage, ToolCall, ToolMessage
+from hermes.core.chat import (
+    AssistantMessage,
+    ChatMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    outside_line,
+)
 from hermes.core.events import (
     ArtifactSaved,
     BudgetExceeded,
@@ -37,6 +44,8 @@ from hermes.core.events import (
     ToolStarted,
     VariableSet,
 )
+from hermes.tools.arguments import BAD_ARGUMENTS
+from hermes.tools.text_calls import is_call_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +77,16 @@ class RunState:
         repairs: Replies in a row that were sent back.
         exceeded: The bound that ends the run once no call is open.
         succeeded: Names of tools that have returned a result.
+        failures: Failures in a row, by tool name; of faulty arguments all but the first.
+        faulty: Tools whose last call was refused for its arguments, which they may mend once.
+        last_failure: What the last failure of each tool was.
+        hidden: Tools that were not offered at the last model call.
         renames: Former names of tools to present ones, where a migration says so.
         deeds: Tool and business key of what was done, to the path of the call.
         handles: Blobs that `read_more` may open.
+        origins: Where content from outside came from, by the path of the call that brought it; by
+            "" where the task began with it.
+        foreign: Blobs that came from outside, with their origins.
     """
 
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
@@ -91,9 +107,16 @@ class RunState:
     repairs: int = 0
     exceeded: BudgetExceeded | None = None
     succeeded: set[str] = field(default_factory=set[str])
+    failures: dict[str, int] = field(default_factory=dict[str, int])
+    faulty: set[str] = field(default_factory=set[str])
+    last_failure: dict[str, str] = field(default_factory=dict[str, str])
+    hidden: tuple[str, ...] = ()
     renames: dict[str, str] = field(default_factory=dict[str, str])
     deeds: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     handles: set[str] = field(default_factory=set[str])
+    origins: dict[str, str] = field(default_factory=dict[str, str])
+    foreign: dict[str, str] = field(default_factory=dict[str, str])
+    saved: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     earlier: tuple[str, ...] = ()
     call_ids: set[str] = field(default_factory=set[str])
 
@@ -123,13 +146,21 @@ class RunState:
         """Paths of the calls that wait for something."""
         return {pending.path for pending in self.waiting.values() if pending.path}
 
+    @property
+    def outside(self) -> dict[str, str]:
+        """The origins that a model knew of when it asked for the calls of the present turn."""
+        own = f"{self.turn_path}/"
+        return {path: text for path, text in self.origins.items() if not path.startswith(own)}
+
     def follow(self, event: TaskEvent) -> None:
         """Take one more event in."""
         match event:
             case TaskCreated():
                 self.variables.update(event.variables)
+                self._began_with(event.origin)
             case TaskStarted():
                 self.earlier, self.is_begun = event.earlier, True
+                self._began_with(event.origin)
             case TaskWaiting():
                 self._wait(event)
             case TaskResumed():
@@ -149,12 +180,15 @@ class RunState:
                 self.cleared.discard(event.path)
                 self.approved.pop(event.path, None)
             case ToolReturned():
-                self.succeeded.add(self.renames.get(event.name, event.name))
+                self._succeeded(event.name)
                 if event.blob:
                     self.handles.add(event.blob)
-                self._outcome(event.path, event.call_id, event.name, event.content, error=False)
+                    if event.origin:
+                        self.foreign[event.blob] = event.origin
+                self._outcome(event, error=False)
             case ToolFailed():
-                self._outcome(event.path, event.call_id, event.name, event.content, error=True)
+                self._failed(event)
+                self._outcome(event, error=True)
             case BudgetExceeded():
                 self.exceeded = event
             case ToolInDoubt():
@@ -165,6 +199,7 @@ class RunState:
                 self.variables[event.name] = event.value
             case ArtifactSaved():
                 self.handles.add(event.sha256)
+                self.saved.setdefault(event.path, []).append(event.sha256)
             case (
                 TaskDispatched()
                 | TaskSettled()
@@ -176,6 +211,10 @@ class RunState:
                 pass
             case _:
                 assert_never(event)
+
+    def _began_with(self, origin: str) -> None:
+        if origin:
+            self.origins[""] = "; ".join(filter(None, (self.origins.get(""), origin)))
 
     def _wait(self, event: TaskWaiting) -> None:
         # A call waits for one thing at a time; calls that are not named here go on waiting.
@@ -198,8 +237,31 @@ class RunState:
                 if not is_over(pending)
             }
 
+    def _succeeded(self, name: str) -> None:
+        name = self.renames.get(name, name)
+        self.succeeded.add(name)
+        self.faulty.discard(name)
+        self.failures.pop(name, None)
+
+    def _failed(self, event: ToolFailed) -> None:
+        name = self.renames.get(event.name, event.name)
+        if event.status == "refused":
+            if event.error.code != BAD_ARGUMENTS:
+                return  # it was not tried
+            if name not in self.faulty:
+                self.faulty.add(name)
+                return
+        elif event.error.code == "cancelled":
+            return
+        else:
+            self.faulty.discard(name)
+        self.failures[name] = self.failures.get(name, 0) + 1
+        self.last_failure[name] = event.error.message
+
     def _request(self, event: ModelRequested) -> None:
-        self.intent = event
+        self.intent, self.hidden = event, event.hidden
+        if event.notice:
+            self.messages.append(UserMessage(text=event.notice, reminder=True))
         if event.repair:
             self.repairs += 1
             self.model_calls += 1
@@ -222,7 +284,12 @@ class RunState:
                 AssistantMessage(text=event.text, calls=event.calls, reasoning=event.reasoning)
             )
 
-    def _outcome(self, path: str, call_id: str, name: str, content: str, *, error: bool) -> None:
+    def _outcome(self, event: ToolReturned | ToolFailed | ToolReconciled, *, error: bool) -> None:
+        path, origin = event.path, event.origin
+        saved = self.saved.pop(path, ())
+        if origin:
+            self.origins[path] = origin
+            self.foreign |= dict.fromkeys(saved, origin)
         begun = self.started.pop(path, None)
         if begun is not None and begun.key and not error:
             self.deeds[begun.name, begun.key] = path
@@ -230,7 +297,13 @@ class RunState:
         self.approved.pop(path, None)
         self.splits.pop(path, None)
         self._end_waits(lambda pending: pending.path == path)
-        self.outcomes[path] = ToolMessage(call_id=call_id, name=name, text=content, is_error=error)
+        self.outcomes[path] = ToolMessage(
+            call_id=event.call_id,
+            name=event.name,
+            text=outside_line(origin) + event.content if origin else event.content,
+            is_error=error,
+            origin=origin,
+        )
         if len(self.outcomes) == len(self.calls):
             self.messages.extend(self.outcomes[path] for path in self.calls)
             self.calls = {}
@@ -243,8 +316,8 @@ class RunState:
         if event.decision == "again":
             self.cleared.add(event.path)
         else:
-            self.succeeded.add(self.renames.get(event.name, event.name))
-            self._outcome(event.path, event.call_id, event.name, event.content, error=False)
+            self._succeeded(event.name)
+            self._outcome(event, error=False)
 
     def former_names(self, tool: str) -> list[str]:
         """What a tool was called in earlier versions of the agent."""
@@ -253,7 +326,9 @@ class RunState:
     def latest_text(self) -> str:
         """The last thing the model said in words, or ""."""
         for message in reversed(self.messages):
-            if isinstance(message, AssistantMessage) and message.text.strip():
+            if not isinstance(message, AssistantMessage) or not message.text.strip():
+                continue
+            if not is_call_text(message.text, [call.name for call in message.calls]):
                 return message.text
         return ""
 

@@ -31,6 +31,7 @@ class Held:
         split: The round of children that begins.
         children: Its tasks.
         instead_of: The wait that ended and that this one follows.
+        origin: Of the content from outside that a person is asked for.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Held:
     split: TaskSplit | None = None
     children: Sequence[NewTask] = ()
     instead_of: str = ""
+    origin: str = ""
 
     @property
     def asks_a_person(self) -> bool:
@@ -63,8 +65,9 @@ def suspend(journal: Journal, held: Sequence[Held], *, clock: Clock) -> None:
     begun = [(item, ids.wait_id(task_id, item.path, seq)) for item in held]
     paths = {item.path for item in held}
     still = [pending for pending in journal.state.waiting.values() if pending.path not in paths]
-    reviews = [_review(journal, item, wait, clock) for item, wait in begun if item.asks_a_person]
-    for review in reviews:
+    asked = [(item, wait) for item, wait in begun if item.asks_a_person]
+    reviews = [_review(journal, item, wait, clock) for item, wait in asked]
+    for review, (item, _) in zip(reviews, asked, strict=True):
         journal.note(
             ReviewRequested(
                 review_id=review.review_id,
@@ -72,6 +75,7 @@ def suspend(journal: Journal, held: Sequence[Held], *, clock: Clock) -> None:
                 path=review.path,
                 name=review.name,
                 text=review.text,
+                origin=item.origin,
             )
         )
     pending = [*still, *(_pending(item, wait) for item, wait in begun)]

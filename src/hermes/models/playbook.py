@@ -138,7 +138,7 @@ class PlaybookModel:
         return made
 
     def _result(self, rule: Rule, step: Step, message: ToolMessage) -> object:
-        result = _read_result(message.text)
+        result = _read_result(message.content)
         if not message.is_error:
             return result
         error = (json.as_object(result) or {}).get("error", result)

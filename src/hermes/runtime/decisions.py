@@ -19,8 +19,9 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.errors import CodecError
+from hermes.loop.handover import STOPPED
 
-OWN_REFUSALS = ("unknown_tool", "bad_arguments", "output_limit", "budget")
+OWN_REFUSALS = ("unknown_tool", "bad_arguments", "output_limit", "budget", STOPPED)
 """Refusals that the loop decides by itself; all others come from outside."""
 _TOOL = re.compile(r"/turn\d+/tool(\d+)")
 

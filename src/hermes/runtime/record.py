@@ -39,7 +39,8 @@ class Record:
         results: Outcomes of the tool calls, by path.
         written: Variables that a call set, by its path.
         given: Variables that no call set, each with the number of model calls before it.
-        limits: Only the bound that was reached.
+        hidden: Tools that a model call was not offered, by its path.
+        limits: Only the bound that was reached, and how often a tool may fail.
         is_whole: It goes to an end that the program decided, not to one by time or by a person.
     """
 
@@ -51,6 +52,7 @@ class Record:
     begun: frozenset[str]
     written: Mapping[str, Mapping[str, object]]
     given: Sequence[tuple[int, VariableSet]]
+    hidden: Mapping[str, tuple[str, ...]]
     limits: Limits
     is_whole: bool
 
@@ -80,7 +82,8 @@ class Record:
             begun=frozenset(item.path for item in events if isinstance(item, ToolStarted)),
             written=_written(events),
             given=_given(events),
-            limits=_only(reached) if is_whole else _only(None),
+            hidden={item.path: item.hidden for item in events if isinstance(item, ModelRequested)},
+            limits=_only(reached if is_whole else None, task.spec.limits),
             is_whole=is_whole,
         )
 
@@ -158,9 +161,10 @@ def _given(events: Sequence[TaskEvent]) -> list[tuple[int, VariableSet]]:
     return given
 
 
-def _only(reached: BudgetExceeded | None) -> Limits:
+def _only(reached: BudgetExceeded | None, limits: Limits) -> Limits:
     """The bound that was reached and no other: others may have been raised on the way."""
+    none = Limits(max_steps=None, max_tool_failures=limits.max_tool_failures)
     if reached is None:
-        return Limits(max_steps=None)
+        return none
     allowed = float(reached.allowed) if reached.limit == "max_seconds" else int(reached.allowed)
-    return replace(Limits(max_steps=None), **{reached.limit: allowed})
+    return replace(none, **{reached.limit: allowed})

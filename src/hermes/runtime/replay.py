@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from hermes.agents import AgentDefinition, Executor
-from hermes.agents.code import Coded, drifts, manifest, recorded_codes
+from hermes.agents.code import Coded, drifts, limits_for, manifest, recorded_codes
 from hermes.agents.passage import present_model, present_tools
 from hermes.core import ids, json
 from hermes.core.chat import FinishReason
@@ -34,7 +34,7 @@ from hermes.errors import ModelError, StoreError, ToolError
 from hermes.loop import Journal, Run, RunSetup, RunState
 from hermes.models import Model, ModelReply, ModelRequest, StreamPart
 from hermes.store import MemoryStore, Store, Worker
-from hermes.tools import Tool, ToolContext, ToolRegistry
+from hermes.tools import GuardPolicy, Tool, ToolContext, ToolGuard, ToolRegistry
 
 from .decisions import Difference, compare, decisions
 from .record import Record
@@ -158,10 +158,13 @@ async def _decide(
             registry=_recorded_tools(registry, record),
             opening=await Executor(store, clock=clock).opening(journal, agent),
             request=_request(record.task),
-            limits=record.limits,
+            limits=limits_for(record.limits, model),
             output_schema=agent.output_schema,
             required_tools=agent.required_tools,
             result_limit_chars=_NO_LIMIT,
+            guard=ToolGuard(clock=clock, policy=GuardPolicy(failures=None)),
+            hidden=lambda path: record.hidden.get(path, ()),
+            asks=False,
         )
         try:
             await Run(setup, journal, reader=memory, clock=clock).carry()
@@ -213,6 +216,8 @@ def _recorded_tools(registry: ToolRegistry, record: Record) -> ToolRegistry:
             key=None,
             reconcile=None,
             requires_approval=False,
+            retries=0,
+            concurrency=None,
             run_in="thread",
         )
 
@@ -287,6 +292,9 @@ class _StandIn:
 
 class _Program(_StandIn):
     """A model that is a program itself and decides anew, as long as the record goes on."""
+
+    def program_parts(self, goal: str) -> Mapping[str, str]:
+        return self._model.program_parts(goal) if isinstance(self._model, Coded) else {}
 
     def __init__(self, model: Model, record: Record) -> None:
         super().__init__(model.name, record)

@@ -36,7 +36,7 @@ _LOG = logging.getLogger("hermes.worker")
 _AFTER_FAULT_S = 1.0
 _LEFT = {"processing": "released", "waiting": "waiting"}
 
-Equip = Callable[[Task], Equipment]
+Equip = Callable[[Task], Awaitable[Equipment]]
 """Makes the agent of a task ready; raises InputError where this process does not know it."""
 
 
@@ -284,7 +284,7 @@ class WorkLoop:
 
     async def _carry(self, lease: Lease, task: Task) -> None:
         try:
-            equipment = self._equip(task)
+            equipment = await self._equip(task)
         except InputError as exc:
             if self._root_id is not None:
                 self.left_to_others.add(task.task_id)

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 from hermes.core.events import Recorded, ReviewDecision, ReviewReason, WaitKind
 from hermes.core.message import Message
 from hermes.core.task import Task, TaskState
+from hermes.core.todo import Todo
 from hermes.errors import InputError
 
 NO_BLOBS: Mapping[str, bytes] = {}
@@ -392,6 +393,16 @@ class TaskWriter(Protocol):
         """
         ...
 
+    async def put_todo(self, todo: Todo) -> Todo:
+        """Keep a todo, or mark the one of this id as done if `todo` is; gives it as it is now.
+
+        The text and times of one that is there already stay: a repeat changes nothing.
+
+        Raises:
+            CodecError: The text holds a lone surrogate or a zero byte.
+        """
+        ...
+
     async def request_cancel(self, task_id: str) -> list[str]:
         """Mark a task and all below it as to be cancelled; returns the unsettled ones' ids.
 
@@ -456,6 +467,10 @@ class TaskReader(Protocol):
 
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         """A business key's place in the ledger, or None if nobody has claimed it."""
+        ...
+
+    async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
+        """The first todos that are open, oldest first; else the last of all, newest first."""
         ...
 
     async def cancels(self, worker_id: str) -> list[str]:

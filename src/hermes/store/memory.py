@@ -14,6 +14,7 @@ from hermes.core.clock import Clock
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
 from hermes.core.task import Task
+from hermes.core.todo import Todo
 from hermes.errors import (
     ConflictError,
     InputError,
@@ -44,7 +45,7 @@ from hermes.store.memory_streams import MemoryStreams
 from hermes.store.memory_waits import MemoryWaits
 from hermes.store.memory_writes import MemoryWrites, plain
 from hermes.store.queries import migrations
-from hermes.store.rows import prepare
+from hermes.store.rows import prepare, todo_row
 from hermes.store.rules import (
     check_blobs,
     encode_all,
@@ -67,6 +68,7 @@ class MemoryStore:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._workers: dict[str, Worker] = {}
+        self._todos: dict[str, Todo] = {}
         self._lanes = MemoryLanes(clock)
         self._streams = streams = MemoryStreams()
         self._waits = MemoryWaits(clock, self._lanes, streams.find_task, streams.has_unsettled)
@@ -223,6 +225,13 @@ class MemoryStore:
         self._hints.give()
         return self._waits.signal(name, plain(payload))
 
+    async def put_todo(self, todo: Todo) -> Todo:
+        todo_row(todo)
+        kept = self._todos.setdefault(todo.todo_id, todo)
+        if kept.done_at is None and todo.done_at is not None:
+            kept = self._todos[todo.todo_id] = replace(kept, done_at=todo.done_at)
+        return kept
+
     async def request_cancel(self, task_id: str) -> list[str]:
         top = self._streams.get(task_id).task.task_id
         marked = [
@@ -281,6 +290,12 @@ class MemoryStore:
 
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         return self._waits.effects.get((scope, tool, key))
+
+    async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
+        kept = list(self._todos.values())
+        if is_open:
+            return [todo for todo in kept if todo.done_at is None][:limit]
+        return kept[::-1][:limit]
 
     async def cancels(self, worker_id: str) -> list[str]:
         held = {queued.message.task_id for queued in self._lanes if queued.worker_id == worker_id}

@@ -15,6 +15,7 @@ from hermes.core.clock import Clock, SystemClock, to_micros
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
 from hermes.core.task import Task
+from hermes.core.todo import Todo
 from hermes.errors import CodecError, InputError, NotFoundError, StoreError
 from hermes.store import postgres_prune as prune
 from hermes.store import postgres_reads as reads
@@ -44,7 +45,7 @@ from hermes.store.postgres_quick import LastWrites
 from hermes.store.postgres_silent import ending_silent
 from hermes.store.postgres_transaction import Quick, Transaction, Transactor
 from hermes.store.postgres_writes import Change
-from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, worker_row
+from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, todo_row, worker_row
 from hermes.store.rules import new_task
 
 R = TypeVar("R")
@@ -234,6 +235,9 @@ class PostgresStore:
         self._tell(is_first)
         return is_first
 
+    async def put_todo(self, todo: Todo) -> Todo:
+        return await self._write(partial(transactions.put_todo, row=todo_row(todo)))
+
     async def request_cancel(self, task_id: str) -> list[str]:
         marked = await self._write(
             partial(waits.request_cancel, task_id=task_id, now=self._now()),
@@ -274,6 +278,9 @@ class PostgresStore:
 
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         return await self._read(partial(reads.effect, key=(scope, tool, key)))
+
+    async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
+        return await self._read(partial(reads.todos, is_open=is_open, limit=limit))
 
     async def cancels(self, worker_id: str) -> list[str]:
         return await self._read(partial(reads.cancels, worker_id=worker_id))

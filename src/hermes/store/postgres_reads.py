@@ -15,6 +15,7 @@ from hermes.core import json
 from hermes.core.clock import from_micros
 from hermes.core.events import Recorded
 from hermes.core.task import Task
+from hermes.core.todo import Todo
 from hermes.errors import NotFoundError
 from hermes.store.base import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
 from hermes.store.driver import Row
@@ -27,6 +28,7 @@ from hermes.store.rows import (
     read_records,
     read_review,
     read_task,
+    read_todo,
     read_wait,
     read_worker,
 )
@@ -121,6 +123,12 @@ async def effect(connection: Connection, key: tuple[str, str, str]) -> EffectRow
     """A business key's row, by scope, tool and key."""
     row = await _row(connection, "effect", key)
     return None if row is None else read_effect(row)
+
+
+async def todos(connection: Connection, *, is_open: bool, limit: int) -> list[Todo]:
+    """Todos, the open ones oldest first, else all of them newest first."""
+    rows = await _rows(connection, "open_todos" if is_open else "todos", (limit,))
+    return [read_todo(row) for row in rows]
 
 
 async def cancels(connection: Connection, worker_id: str) -> list[str]:

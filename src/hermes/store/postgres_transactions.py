@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal, cast
 
 from hermes.core.task import TaskStatus
+from hermes.core.todo import Todo
 from hermes.errors import ConflictError, NotFoundError, StaleLeaseError
 from hermes.store import postgres_lanes as lanes
 from hermes.store import postgres_waits as waits
@@ -18,7 +19,7 @@ from hermes.store.driver import Row
 from hermes.store.postgres_quick import Written
 from hermes.store.postgres_transaction import Transaction
 from hermes.store.postgres_writes import NOTHING, Change, Held
-from hermes.store.rows import Batch, Child, Outgoing, encode_status, read_lease
+from hermes.store.rows import Batch, Child, Outgoing, encode_status, read_lease, read_todo
 from hermes.store.rules import settles_again
 
 
@@ -263,3 +264,10 @@ async def _is_left(tx: Transaction, lease: Lease, left: Literal["queued", "dead"
     if left == "queued":
         return state in ("delayed", "held", "ready")
     return state is None or state == left  # a dead one goes when its task is woken
+
+
+async def put_todo(tx: Transaction, row: tuple[object, ...]) -> Todo:
+    """Keep a todo, or mark the one of its id as done; gives it as it is now."""
+    kept = await tx.row("put_todo", row)
+    assert kept is not None  # the statement returns the row either way
+    return read_todo(kept)

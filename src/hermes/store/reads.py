@@ -13,6 +13,7 @@ from typing import cast
 from hermes.core import json
 from hermes.core.events import Recorded
 from hermes.core.task import Task
+from hermes.core.todo import Todo
 from hermes.errors import NotFoundError
 from hermes.store import task_list
 from hermes.store.base import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
@@ -24,6 +25,7 @@ from hermes.store.rows import (
     read_records,
     read_review,
     read_task,
+    read_todo,
     read_wait,
     read_worker,
 )
@@ -98,6 +100,12 @@ def effect(cursor: Cursor, key: tuple[str, str, str]) -> EffectRow | None:
     """A business key's row, by scope, tool and key."""
     row = cursor.execute(sql("effect"), key).fetchone()
     return None if row is None else read_effect(row)
+
+
+def todos(cursor: Cursor, *, is_open: bool, limit: int) -> list[Todo]:
+    """Todos, the open ones oldest first, else all of them newest first."""
+    rows = cursor.execute(sql("open_todos" if is_open else "todos"), (limit,)).fetchall()
+    return [read_todo(row) for row in rows]
 
 
 def cancels(cursor: Cursor, worker_id: str) -> list[str]:

@@ -21,6 +21,7 @@ from hermes.core.events import (
 )
 from hermes.core.message import Message
 from hermes.core.task import Task, TaskStatus
+from hermes.core.todo import Todo
 from hermes.errors import CodecError
 from hermes.store.base import (
     NO_BLOBS,
@@ -278,6 +279,30 @@ def read_worker(row: Row) -> Worker:
         pid=pid,
         lock_path=lock_path,
         renewed_at=from_micros(renewed_at),
+    )
+
+
+def todo_row(todo: Todo) -> tuple[str, str, int, int | None]:
+    """The values of `put_todo`, in its order.
+
+    Raises:
+        CodecError: A database cannot hold the text.
+    """
+    json.encode([todo.todo_id, todo.text])
+    if "\0" in todo.todo_id + todo.text:
+        raise CodecError("a todo holds a zero byte")
+    done_at = None if todo.done_at is None else to_micros(todo.done_at)
+    return todo.todo_id, todo.text, to_micros(todo.made_at), done_at
+
+
+def read_todo(row: Row) -> Todo:
+    """A todo out of a row of `todos`."""
+    todo_id, text, made_at, done_at = cast("tuple[str, str, int, int | None]", row)
+    return Todo(
+        todo_id=todo_id,
+        text=text,
+        made_at=from_micros(made_at),
+        done_at=None if done_at is None else from_micros(done_at),
     )
 
 

@@ -16,6 +16,7 @@ from hermes.core.clock import Clock, to_micros
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
 from hermes.core.task import Task
+from hermes.core.todo import Todo
 from hermes.errors import CodecError, ConfigError, InputError, NotFoundError, StoreError
 from hermes.store import lanes, prune, reads, transactions, upkeep, waits
 from hermes.store.base import (
@@ -37,7 +38,7 @@ from hermes.store.checkpoint import Checkpoints
 from hermes.store.connection import Synchronous, open_reader, open_writer, translated
 from hermes.store.driver import Connection, Cursor
 from hermes.store.hints import Hints
-from hermes.store.rows import batch, new_task_row, outgoing, prepare, worker_row
+from hermes.store.rows import batch, new_task_row, outgoing, prepare, todo_row, worker_row
 from hermes.store.rules import new_task
 from hermes.store.thread import ConnectionThread, Job, More
 from hermes.store.writer import GroupCommit
@@ -275,6 +276,9 @@ class SQLiteStore:
         self._hints.give()
         return is_new
 
+    async def put_todo(self, todo: Todo) -> Todo:
+        return await self._write(partial(transactions.put_todo, row=todo_row(todo)))
+
     async def request_cancel(self, task_id: str) -> list[str]:
         marked = await self._write(
             partial(waits.request_cancel, task_id=task_id, now=self._now()),
@@ -315,6 +319,9 @@ class SQLiteStore:
 
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         return await self._read(partial(reads.effect, key=(scope, tool, key)))
+
+    async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
+        return await self._read(partial(reads.todos, is_open=is_open, limit=limit))
 
     async def cancels(self, worker_id: str) -> list[str]:
         return await self._read(partial(reads.cancels, worker_id=worker_id))

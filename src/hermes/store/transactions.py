@@ -13,6 +13,7 @@ from typing import Literal, cast
 from hermes.core import json
 from hermes.core.clock import to_micros
 from hermes.core.task import TaskStatus
+from hermes.core.todo import Todo
 from hermes.errors import ConflictError, HermesError, NotFoundError, StaleLeaseError
 from hermes.store import waits
 from hermes.store.base import EffectRow, Lease, Submitted
@@ -29,6 +30,7 @@ from hermes.store.rows import (
     encode_status,
     read_effect,
     read_lease,
+    read_todo,
 )
 from hermes.store.rules import advance, check_stream, claim_effect, settles_again
 
@@ -256,6 +258,12 @@ def fail(
 def release(cursor: Cursor, lease: Lease) -> None:
     """Give a message back in its place."""
     cursor.execute(sql("release_message"), (_hold(cursor, lease).place,))
+
+
+def put_todo(cursor: Cursor, row: Sequence[Value]) -> Todo:
+    """Keep a todo, or mark the one of its id as done; gives it as it is now."""
+    [kept] = cursor.execute(sql("put_todo"), row).fetchall()
+    return read_todo(kept)
 
 
 def register(cursor: Cursor, worker: Mapping[str, Value]) -> None:

@@ -32,6 +32,7 @@ def tool_ended(
     status: str,
     result_length: int,
     duration_s: float,
+    tries: int = 1,
 ) -> None:
     """After a tool call: how it ended, how long the result is, how long it took."""
     if log.isEnabledFor(logging.INFO):
@@ -44,7 +45,25 @@ def tool_ended(
             status=status,
             result_length=result_length,
             duration_ms=round(duration_s * 1000),
+            **({"tries": tries} if tries > 1 else {}),
         )
+
+
+def tool_again(
+    log: logging.Logger, task: Task, path: str, name: str, tries: int, code: str, delay_s: float
+) -> None:
+    """Between two tries of a tool call: why the last one failed, and when the next one is made."""
+    if log.isEnabledFor(logging.INFO):
+        delay_ms = round(delay_s * 1000)
+        _emit(log, "tool.again", task, path, tool=name, tries=tries, code=code, delay_ms=delay_ms)
+
+
+def tool_condition(log: logging.Logger, name: str, problem: str) -> None:
+    """A tool has broken, or works again; told once, whichever task saw it."""
+    what = "tool.broken" if problem else "tool.works"
+    fields = {"event": what, "tool": name} | ({"reason": problem} if problem else {})
+    level = logging.WARNING if problem else logging.INFO
+    log.log(level, "%s %s", what, name, extra={"hermes": fields})
 
 
 def model_round(log: logging.Logger, task: Task, path: str, reply: ModelReplied) -> None:

@@ -62,12 +62,12 @@ class TraceView:
                 self._end(event.path, "ok", event.duration_s, tokens, thought)
             case ModelFailed(path=path, duration_s=duration_s):
                 self._end(path, "error", duration_s)
-            case ToolReturned(path=path, duration_s=duration_s):
-                self._end(path, "ok", duration_s)
+            case ToolReturned(path=path, duration_s=duration_s, tries=tries):
+                self._end(path, "ok", duration_s, tries=tries)
             case ToolFailed() as event:
                 if event.path not in self._places:
                     self._begin(record, event.path, "tool", event.name)
-                self._end(event.path, event.status, event.duration_s)
+                self._end(event.path, event.status, event.duration_s, tries=event.tries)
             case ToolInDoubt(path=path):
                 self._end(path, "in_doubt", 0.0)
             case ToolReconciled(path=path, decision=decision):
@@ -100,7 +100,13 @@ class TraceView:
             self._end(path, "waiting", 0.0)
 
     def _end(
-        self, path: str, status: str, duration_s: float, tokens: int = 0, thought: str = ""
+        self,
+        path: str,
+        status: str,
+        duration_s: float,
+        tokens: int = 0,
+        thought: str = "",
+        tries: int = 1,
     ) -> None:
         place = self._places.get(path)
         if place is None:
@@ -116,6 +122,7 @@ class TraceView:
             path=path,
             started_ms=begun.started_ms,
             thought=thought or None,
+            tries=tries,
         )
 
 

@@ -1,5 +1,6 @@
 """Tools: what models may call, how their arguments are read, and what their results become."""
 
+from hermes.tools.aliases import Aliases
 from hermes.tools.arguments import ArgumentError, Arguments, read_arguments
 from hermes.tools.base import (
     DEFAULT_TIMEOUT_S,
@@ -12,11 +13,13 @@ from hermes.tools.base import (
     ToolResult,
     Workbench,
 )
+from hermes.tools.breaker import Verdict
 from hermes.tools.builtin import BUILTIN_GROUPS, DEFAULT_OPTIONS, builtin_tools, is_builtin
 from hermes.tools.builtin.options import BuiltinOptions
 from hermes.tools.exact import Repair
 from hermes.tools.failures import failed_result
 from hermes.tools.function import register_tool, tool
+from hermes.tools.guard import GuardPolicy, ToolGuard, unavailable, verdict_of
 from hermes.tools.loading import load_tools
 from hermes.tools.processes import ProcessResult, ProcessTimeout, run_process
 from hermes.tools.reconciling import reconcile
@@ -41,6 +44,7 @@ __all__ = [
     "DEFAULT_TIMEOUT_S",
     "MAX_CHILDREN",
     "NOT_DONE",
+    "Aliases",
     "ArgumentError",
     "ArgumentFault",
     "Arguments",
@@ -48,6 +52,7 @@ __all__ = [
     "Child",
     "Children",
     "Event",
+    "GuardPolicy",
     "NotDoneType",
     "Prepared",
     "ProcessResult",
@@ -58,9 +63,11 @@ __all__ = [
     "TaskSnapshot",
     "Tool",
     "ToolContext",
+    "ToolGuard",
     "ToolRegistry",
     "ToolResult",
     "Until",
+    "Verdict",
     "Waiting",
     "Workbench",
     "builtin_tools",
@@ -80,4 +87,6 @@ __all__ = [
     "run",
     "run_process",
     "tool",
+    "unavailable",
+    "verdict_of",
 ]

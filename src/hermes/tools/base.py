@@ -13,7 +13,9 @@ from hermes.core.chat import ChatMessage, ToolSpec
 from hermes.core.effects import Effect
 from hermes.core.events import CallStatus, Fault
 from hermes.core.request import AgentRequest
+from hermes.core.todo import Todo
 
+from .schema import without_aliases
 from .waiting import Waiting
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -49,6 +51,18 @@ class Workbench(Protocol):
         ...
 
 
+class TodoList(Protocol):
+    """The list of things to be done that all tasks of a database share."""
+
+    async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
+        """The first todos that are open, oldest first; else the last of all, newest first."""
+        ...
+
+    async def put_todo(self, todo: Todo) -> Todo:
+        """Keep a todo, or mark the one of this id as done; gives it as it is now."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSnapshot:
     """Where the task stands as a call begins.
@@ -78,6 +92,7 @@ class ToolContext:
         idempotency_key: The same at each repeat of this call, also after a crash.
         trace_id: W3C trace id of the task.
         bench: Progress, artifacts, handles and cancellation.
+        todos: What is to be done; None where there is no journal.
     """
 
     request: AgentRequest
@@ -87,6 +102,7 @@ class ToolContext:
     idempotency_key: str
     trace_id: str
     bench: Workbench
+    todos: TodoList | None = None
 
     def progress(self, text: str) -> None:
         """Tell people what is going on; safe to call from a thread."""
@@ -181,7 +197,8 @@ class Tool(Generic[P, R_co]):
     @property
     def spec(self) -> ToolSpec:
         """What a model is told."""
-        return ToolSpec(name=self.name, description=self.description, parameters=self.parameters)
+        parameters = without_aliases(self.parameters)
+        return ToolSpec(name=self.name, description=self.description, parameters=parameters)
 
 
 class ArgumentFault(Exception):
@@ -200,6 +217,10 @@ class ToolResult:
         full: UTF-8 of the full text if `content` is only its head and tail.
         waiting: What the call waits for, in place of a result; the status is then `ok`.
         may_still_act: Its time is over, but it was left to itself in a thread.
+        is_late: Its time was over before it had come to anything.
+        is_outside: What failed lies outside of the call: no answer in time, no connection, a
+            service that is down. Arguments and business errors never do.
+        tries: How often it was made, the last one included.
     """
 
     status: CallStatus
@@ -211,3 +232,6 @@ class ToolResult:
     duration_s: float = 0.0
     waiting: Waiting | None = None
     may_still_act: bool = False
+    is_late: bool = False
+    is_outside: bool = False
+    tries: int = 1

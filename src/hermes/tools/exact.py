@@ -82,6 +82,23 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
+def has_repeats(items: list[object]) -> bool:
+    """Whether two items of an array are the same JSON."""
+    return len({_identity(item) for item in items}) < len(items)
+
+
+def _identity(value: object) -> object:
+    """The same hashable value for the same JSON."""
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, list):
+        return ("array", *map(_identity, cast("list[object]", value)))
+    if isinstance(value, dict):
+        table = cast("dict[str, object]", value)
+        return ("object", frozenset((key, _identity(item)) for key, item in table.items()))
+    return value
+
+
 def seen(value: object) -> str:
     """A value as JSON, shortened, for texts."""
     text = json.dumps(value, ensure_ascii=False, default=str)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import sys
 from collections.abc import Iterator, Sequence
 from typing import cast
@@ -20,6 +22,7 @@ _MESSAGE_CHARS = 500
 # The HTTP libraries' own words for a request that surely never left; what else breaks in
 # transport may have been done.
 _HTTP_MODULES = ("httpx2", "httpx")
+_NO_WAY = (errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH)
 _NEVER_SENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError")
 
 
@@ -85,6 +88,28 @@ def may_be_done(exc: BaseException) -> bool:
         and not isinstance(item, ConnectionRefusedError)
         for item in _chain(exc)
     )
+
+
+def lies_outside(exc: BaseException) -> bool:
+    """Whether an exception tells of something outside that does not work at present.
+
+    That is no answer in time, no connection, and a `ToolError` that says `retryable`. `NotDone` is
+    about the call, and so is every other error.
+    """
+    exc = _only(exc)
+    if isinstance(exc, NotDone):
+        return False
+    if isinstance(exc, ToolError):
+        return exc.retryable
+    if isinstance(exc, HermesError):
+        return False
+    return _is_http(exc) or any(map(_is_unreachable, _chain(exc)))
+
+
+def _is_unreachable(exc: BaseException) -> bool:
+    if isinstance(exc, TimeoutError | ConnectionError | socket.gaierror):
+        return True
+    return isinstance(exc, OSError) and exc.errno in _NO_WAY
 
 
 def described(exc: BaseException) -> str:

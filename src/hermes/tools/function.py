@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ParamSpec, Protocol, TypeVar, overload
 
 from hermes.core.effects import Effect
-from hermes.core.json import as_object, digest
+from hermes.core.json import as_list, as_object, digest
 from hermes.errors import CodecError, ToolDefinitionError
 
 from .base import (
@@ -256,18 +256,40 @@ def _by_signature(function: Callable[P, R], options: Options) -> Tool[P, R]:
         parameters=signature.schema,
         bind=signature.bind,
         context=signature.context,
+        dry_run=signature.dry_run,
     )
 
 
 def _by_schema(
     function: Callable[P, R], given: Mapping[str, object], options: Options
 ) -> Tool[P, R]:
+    from .signature import DRY_RUN, for_real
+
     name = _name(function, options.name)
     schema = _own_schema(given, tool=name)
     taken = _taken(function, tool=name, names=options.place.names)
+    listed = as_object(schema["properties"]) or {}
+    dry_run = DRY_RUN in taken.names or (taken.any_name and DRY_RUN in listed)
     _check_fits(schema, taken, tool=name)
+    if dry_run:
+        schema, taken = _without(schema, DRY_RUN), taken.without(DRY_RUN)
     bind = _by_name(schema, taken)
-    return _made(function, options, parameters=schema, bind=bind, context=taken.context)
+    return _made(
+        function,
+        options,
+        parameters=schema,
+        bind=for_real(bind) if dry_run else bind,
+        context=taken.context,
+        dry_run=dry_run,
+    )
+
+
+def _without(schema: Mapping[str, object], name: str) -> dict[str, object]:
+    """The schema as a model sees it."""
+    properties = {k: v for k, v in (as_object(schema["properties"]) or {}).items() if k != name}
+    required = [item for item in as_list(schema.get("required", [])) if item != name]
+    rest = {k: v for k, v in schema.items() if k != "required"}
+    return {**rest, "properties": properties} | ({"required": required} if required else {})
 
 
 def _made(
@@ -281,7 +303,7 @@ def _made(
 ) -> Tool[P, R]:
     name = options.name or ""
     effect = options.settled_effect(name)
-    options.check(name)
+    options.check(name, parameters)
     return Tool(
         name=name,
         description=(options.description or "").strip() or name.replace("_", " "),
@@ -394,13 +416,19 @@ class _Taken:
     needed: frozenset[str]
     any_name: bool
 
+    def without(self, name: str) -> _Taken:
+        """The same for a function without that parameter."""
+        return replace(self, names=self.names - {name}, needed=self.needed - {name})
+
 
 def _taken(function: Callable[..., object], *, tool: str, names: Mapping[str, object]) -> _Taken:
     # With pydantic behind it, like `read_signature`.
-    from .signature import takes_context, type_hints
+    from .signature import DRY_RUN, check_dry_run, takes_context, type_hints
 
     hints = type_hints(function, tool=tool, names=names)
     hints.pop("return", None)
+    if DRY_RUN in hints:
+        check_dry_run(hints[DRY_RUN], tool=tool)
     context = tuple(name for name, hint in hints.items() if takes_context(hint))
     parameters = inspect.signature(function).parameters.values()
     named = [
@@ -427,7 +455,7 @@ def _check_fits(schema: Mapping[str, object], taken: _Taken, *, tool: str) -> No
         raise ToolDefinitionError(
             f"tool {tool!r}: the schema lists {name!r}, which the function does not take"
         )
-    for name in taken.needed - listed:
+    for name in taken.needed - listed - {"dry_run"}:
         raise ToolDefinitionError(
             f"tool {tool!r}: the function needs {name!r}, which the schema does not list",
             hint="list it in `properties`, or give the parameter a default",

@@ -37,10 +37,9 @@ def load_tools(path: Path) -> list[Tool]:
         ConfigError: There is no such file, it cannot be imported, or no tool is made in it.
     """
     if path.is_dir():
-        files = sorted(item for item in path.glob("*.py") if not item.name.startswith("_"))
-        found = [tool for file in files for tool in _load_file(file)]
+        found = [tool for file in tool_files(path) for tool in load_file(file)[1]]
     elif path.is_file():
-        found = _load_file(path)
+        found = load_file(path)[1]
     else:
         raise ConfigError(f"{path}: no such file or folder", hint="tools are loaded from there")
     if not found:
@@ -51,6 +50,11 @@ def load_tools(path: Path) -> list[Tool]:
     return found
 
 
+def tool_files(folder: Path) -> list[Path]:
+    """The Python files of a folder that tools are looked for in."""
+    return sorted(item for item in folder.glob("*.py") if not item.name.startswith("_"))
+
+
 class _FreshLoader(SourceFileLoader):
     """Compiles each time: a cache beside the user's file may be stale within a second."""
 
@@ -58,7 +62,12 @@ class _FreshLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-def _load_file(file: Path) -> list[Tool]:
+def load_file(file: Path) -> tuple[ModuleType, list[Tool]]:
+    """One file as a module, and the tools made in it, which may be none.
+
+    Raises:
+        ConfigError: It cannot be imported.
+    """
     file = file.resolve()
     name = f"hermes_tools_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
     loader = _FreshLoader(name, str(file))
@@ -76,7 +85,7 @@ def _load_file(file: Path) -> list[Tool]:
             del sys.modules[name]
             raise ConfigError(f"{_place(file, exc)}: {described(exc)}") from exc
     made = [tool for tool in _tools_of(module) if _is_made_in(tool, file)]
-    return sorted(made, key=lambda tool: int(tool.origin.rpartition(":")[2]))
+    return module, sorted(made, key=lambda tool: int(tool.origin.rpartition(":")[2]))
 
 
 def _tools_of(module: ModuleType) -> list[Tool]:

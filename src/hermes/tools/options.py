@@ -82,8 +82,12 @@ class Options:
             )
         return effect
 
-    def check(self, tool: str) -> None:
+    def check(self, tool: str, parameters: Mapping[str, object]) -> None:
         """Refuse values that no tool can have.
+
+        Args:
+            tool: Its name.
+            parameters: The schema of its arguments.
 
         Raises:
             ToolDefinitionError: The message names the option.
@@ -117,6 +121,8 @@ class Options:
             _check_takes(
                 self.requires_approval, 1, tool=tool, what="requires_approval", args="(arguments)"
             )
+        if self.preview is not None:
+            _check_preview(self.preview, tool, parameters)
         if self.health is not None:
             _check_takes(self.health, 0, tool=tool, what="health", args="()")
         if self.reconcile is not None:
@@ -154,6 +160,25 @@ def _check_takes(
         raise ToolDefinitionError(
             f"tool {tool!r}: {what}= must be a function that takes {args}: {exc}"
         ) from exc
+
+
+def _check_preview(ask: Preview, tool: str, parameters: Mapping[str, object]) -> None:
+    """Refuse a preview that needs what the tool does not get."""
+    known = list(as_object(parameters.get("properties")) or {})
+    try:
+        taken = inspect.signature(ask).parameters.values()
+    except (TypeError, ValueError) as exc:
+        raise ToolDefinitionError(f"tool {tool!r}: preview= must be a function: {exc}") from exc
+    for item in taken:
+        if item.kind in (item.VAR_KEYWORD, item.VAR_POSITIONAL):
+            continue
+        if item.kind is item.POSITIONAL_ONLY or (
+            item.name not in known and item.default is item.empty
+        ):
+            raise ToolDefinitionError(
+                f"tool {tool!r}: preview= needs {item.name!r}, which is no argument of the tool",
+                hint=f"it is called with the tool's own, by name: {', '.join(known) or 'none'}",
+            )
 
 
 def _by_template(template: str, parameters: Mapping[str, object], *, tool: str) -> BusinessKey:

@@ -3,15 +3,18 @@
 Strict JSON is taken as it is. Beside it these forms are read, each as a repair:
 
 - nothing: absent, empty, white space, `null` or `""` → `{}`
-- one fenced block (``` or ~~~, with or without a language, closed or not, with prose around it)
-  → what is in the block; two blocks, or braces in the prose, are refused, since nobody could
+- one object with prose around it, in a fenced block (``` or ~~~, with or without a language,
+  closed or not) or bare → the object; two objects or two blocks are refused, since nobody could
   say which is meant
-- the object written as a JSON string → unwrapped, once
+- what is nearly JSON and has one reading (`relaxed`)
+- the object written as a JSON string, or with every quote escaped → unwrapped, once
 - an array of exactly one object → that object
 - for `read` tools, an object that names a key twice → the last one counts, as JSON readers do
+- for `read` tools, the guess of a repairer that adds and loses nothing (`guessing`)
 
-All else is refused: cut-off text, Python literals, NaN and numbers too large for a float, lone
-surrogates, more than `MAX_BYTES` of text, nesting deeper than `MAX_DEPTH`.
+All else is refused: text that was cut off, expressions, NaN and numbers too large for a float,
+lone surrogates, more than `MAX_BYTES` of text, nesting deeper than `MAX_DEPTH`. Text of more than
+`MAX_REPAIR_CHARS` is read as strict JSON only.
 """
 
 from __future__ import annotations
@@ -27,25 +30,23 @@ from hermes.core.effects import Effect
 from hermes.errors import CodecError
 
 from .exact import Path, Repair
+from .guessing import guessed
+from .places import BLANK, Place, check_after, find_place
+from .relaxed import as_strict
+from .unreadable import BadNumber, Hopeless, RepeatedKey, Unreadable, cut_after
+
+__all__ = ["Document", "Unreadable", "read_document"]
 
 MAX_BYTES = 1024 * 1024
+MAX_REPAIR_CHARS = 64 * 1024
 MAX_DEPTH = 64
-_FENCE = re.compile(r"`{3,}|~{3,}")
-_LANGUAGE = re.compile(r"[ \t]*(?:[A-Za-z][\w+-]*)?")
+GUESSED_FOR: tuple[Effect, ...] = ("read",)
+"""Whose arguments may be guessed at: nobody's who changes something, with a key or without."""
+
+NESTED = "nested"
 _AROUND_CHARS = 20
 _EMPTY = ("", "null", '""')
-
-
-class Unreadable(Exception):
-    """The text holds no JSON object that could be meant; the message says why, for the model."""
-
-
-class _RepeatedKey(Exception):
-    """An object names a key twice."""
-
-
-class _BadNumber(Exception):
-    """A number that is not JSON, or that no float can hold."""
+_ESCAPED_START = re.compile(r"[{\[][{\[\s]*\\+[\"']")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,7 @@ class Document:
     """A JSON object and where it came from.
 
     Attributes:
-        text: The JSON text it stood in.
+        text: The JSON text it stood in, made strict.
         prefix: Where in that text's value it stands: `(0,)` for the one object of an array.
     """
 
@@ -73,6 +74,8 @@ class Document:
                 found = cast("dict[str, object]", found).get(part)
             elif isinstance(found, list) and isinstance(part, int):
                 found = cast("list[object]", found)[part]
+            else:
+                return None
         return found if isinstance(found, str) else None
 
 
@@ -82,18 +85,16 @@ def read_document(raw: object, *, effect: Effect) -> Document:
     Raises:
         Unreadable: There is no object in it that could be meant.
     """
-    text = raw if isinstance(raw, str) else _as_text(raw)
+    text = _as_text(raw)
     if text.strip() in _EMPTY:
         empty = Repair(path="", before=raw, after={}, rule="empty")
         return Document(values={}, text="{}", repairs=(empty,))
     if len(text) > MAX_BYTES or (not text.isascii() and _size(text) > MAX_BYTES):
         raise Unreadable(f"they are longer than the {MAX_BYTES} bytes allowed")
-    repairs: list[Repair] = []
-    value = _value(text, effect, repairs)
-    if repairs and repairs[0].rule == "fence":
-        text = cast("str", repairs[0].after)
+    value, text, repairs = _value(text, effect)
     if isinstance(value, str):
-        text, value = value, _unwrapped(value, effect, repairs)
+        value, text, inner = _unwrapped(value, effect)
+        repairs += inner
     prefix: Path = ()
     if isinstance(value, list):
         value, prefix = _only_object(cast("list[object]", value), repairs), (0,)
@@ -104,10 +105,29 @@ def read_document(raw: object, *, effect: Effect) -> Document:
     return Document(values=values, text=text, prefix=prefix, repairs=tuple(repairs))
 
 
-def _as_text(raw: object) -> str:
+def read_nested(text: str) -> Document | None:
+    """Read an object or array that was written as text inside of other arguments, without a guess.
+
+    Returns:
+        A document with what was found at the path `("nested",)`, or None.
+    """
+    if len(text) > MAX_REPAIR_CHARS or text.lstrip()[:1] not in ("{", "["):
+        return None
     try:
-        return plain_json.dumps(raw)
-    except CodecError as exc:
+        value, strict, repairs = _value(text, "unsafe")
+        values: dict[str, object] = {NESTED: value}
+        _check(values, strict)
+    except Unreadable:
+        return None
+    return Document(values=values, text=f'{{"{NESTED}": {strict}}}', repairs=tuple(repairs))
+
+
+def _as_text(raw: object) -> str:
+    if isinstance(raw, str):
+        return raw
+    try:
+        return bytes(raw).decode() if isinstance(raw, bytes | bytearray) else plain_json.dumps(raw)
+    except (CodecError, UnicodeDecodeError) as exc:
         raise Unreadable(str(exc)) from exc
 
 
@@ -115,20 +135,96 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _value(text: str, effect: Effect, repairs: list[Repair]) -> object:
+def _value(text: str, effect: Effect) -> tuple[object, str, list[Repair]]:
+    """The value of a text, the strict JSON that spells it, and what was repaired."""
     try:
-        return _decoded(text, effect, repairs)
+        value, repairs = _decoded(text, effect)
     except (json.JSONDecodeError, Unreadable) as exc:
-        block = _fenced(text)
-        if block is None and isinstance(exc, json.JSONDecodeError):
-            raise Unreadable(_wording(exc)) from exc
-        if block is None:
-            raise
-    repairs.append(Repair(path="", before=text, after=block, rule="fence"))
-    return _decoded(block, effect, repairs)
+        if len(text) > MAX_REPAIR_CHARS:
+            raise _refusal(exc, "; texts this long are read as strict JSON only") from exc
+        found = _repaired(text, effect)
+        if found is None:
+            raise _refusal(exc) from exc
+        return found
+    return value, text, repairs
 
 
-def _decoded(text: str, effect: Effect, repairs: list[Repair]) -> object:
+def _repaired(text: str, effect: Effect) -> tuple[object, str, list[Repair]] | None:
+    """The same for a text that is not strict JSON; None if there is no bracket in it."""
+    place = find_place(text)
+    if place is None:
+        return None
+    if _ESCAPED_START.match(text, place.start):
+        strict, end, repairs = _without_escapes(text, place.start)
+    else:
+        strict, end, repairs = _made_strict(text, place.start, effect)
+    check_after(strict, text[end:], is_fenced=place.is_fenced)
+    try:
+        value, more = _decoded(strict, effect)
+    except json.JSONDecodeError as exc:
+        raise _refusal(exc) from exc
+    return value, strict, [*_around(text, strict, place, end), *repairs, *more]
+
+
+def _around(text: str, strict: str, place: Place, end: int) -> list[Repair]:
+    if place.is_fenced:
+        rule = "fence"
+    elif place.before or text[end:].strip(BLANK):
+        rule = "prose"
+    elif not text[: place.start].isascii() or not text[end:].isascii():
+        rule = "invisible"
+    else:
+        return []
+    return [Repair(path="", before=text, after=strict, rule=rule)]
+
+
+def _made_strict(text: str, start: int, effect: Effect) -> tuple[str, int, list[Repair]]:
+    """Strict JSON for what begins at a bracket, where that ends, and what was repaired."""
+    try:
+        end = _LENIENT.raw_decode(text, start)[1]
+    except json.JSONDecodeError:
+        pass
+    except (ValueError, RecursionError, BadNumber):
+        return text[start:], len(text), []  # read once more, which says what is wrong with it
+    else:
+        return text[start:end], end, []
+    try:
+        strict = as_strict(text, start, effect=effect)
+        _decoded(strict.text, effect)
+    except Hopeless:
+        raise
+    except (json.JSONDecodeError, Unreadable) as exc:
+        if effect not in GUESSED_FOR:
+            raise _refusal(exc) from exc
+    else:
+        return strict.text, strict.end, list(strict.repairs)
+    end = text.rfind("}") + 1
+    guess, repair = guessed(text[start:end])
+    return guess, end, [repair]
+
+
+def _without_escapes(text: str, start: int) -> tuple[str, int, list[Repair]]:
+    """An object in which each quote is escaped, as inside a JSON string, but without one."""
+    end = max(text.rfind("}"), text.rfind("]")) + 1
+    written = text[start:end]
+    try:
+        strict = json.loads(f'"{written}"', strict=False)
+    except ValueError as exc:
+        raise Unreadable(f"its quotes are escaped, near {written[:_AROUND_CHARS]!r}") from exc
+    return strict, end, [Repair(path="", before=written, after=strict, rule="escaped_quotes")]
+
+
+def _refusal(exc: Exception, more: str = "") -> Unreadable:
+    if not isinstance(exc, json.JSONDecodeError):
+        return Unreadable(f"{exc}{more}")
+    if exc.pos >= len(exc.doc.rstrip()) or exc.msg.startswith("Unterminated string"):
+        return cut_after(len(exc.doc))
+    near = exc.doc[max(0, exc.pos - _AROUND_CHARS) : exc.pos + _AROUND_CHARS]
+    reason = exc.msg[:1].lower() + exc.msg[1:]
+    return Unreadable(f"not strict JSON: {reason} at character {exc.pos + 1}, near {near!r}{more}")
+
+
+def _decoded(text: str, effect: Effect) -> tuple[object, list[Repair]]:
     """Strict JSON.
 
     Raises:
@@ -136,34 +232,34 @@ def _decoded(text: str, effect: Effect, repairs: list[Repair]) -> object:
         Unreadable: It is, but nobody should act on it.
     """
     try:
-        return _STRICT.decode(text)
-    except _RepeatedKey as exc:
+        return _STRICT.decode(text), []
+    except RepeatedKey as exc:
         if effect != "read":
-            raise Unreadable(f"the key {exc.args[0]!r} stands twice in one object") from exc
-        repairs.append(
-            Repair(path="", before=exc.args[0], after="the last one", rule="repeated_key")
-        )
-        return _LENIENT.decode(text)
-    except _BadNumber as exc:
-        raise Unreadable(f"{exc.args[0]:.40} is not a JSON number that can be used") from exc
+            raise Hopeless(f"the key {exc.args[0]!r} stands twice in one object") from exc
+        twice = Repair(path="", before=exc.args[0], after="the last one", rule="repeated_key")
+        return _LENIENT.decode(text), [twice]
+    except BadNumber as exc:
+        raise Hopeless(f"{exc.args[0]:.40} is not a JSON number that can be used") from exc
     except RecursionError as exc:
-        raise Unreadable(f"they are nested deeper than {MAX_DEPTH} levels") from exc
+        raise Hopeless(f"they are nested deeper than {MAX_DEPTH} levels") from exc
     except json.JSONDecodeError:
         raise
     except ValueError as exc:  # int() of more digits than Python reads
-        raise Unreadable("a number has too many digits") from exc
+        raise Hopeless("a number has too many digits") from exc
 
 
-def _unwrapped(text: str, effect: Effect, repairs: list[Repair]) -> object:
+def _unwrapped(text: str, effect: Effect) -> tuple[object, str, list[Repair]]:
     """The object that was written as a JSON string; only one layer is taken off."""
     try:
-        value = _decoded(text, effect, repairs)
-    except json.JSONDecodeError:
-        value = None
-    if not isinstance(value, dict):
+        value, strict, repairs = _value(text, effect)
+    except Hopeless:
+        raise
+    except Unreadable:
+        value, strict, repairs = None, "", []
+    if not isinstance(value, dict) or any(repair.rule == "prose" for repair in repairs):
         raise Unreadable(f"one JSON object is needed, not the text {text!r:.60}")
-    repairs.append(Repair(path="", before=text, after="the object in it", rule="encoded_twice"))
-    return cast("dict[str, object]", value)
+    unwrapped = Repair(path="", before=text, after="the object in it", rule="encoded_twice")
+    return cast("dict[str, object]", value), strict, [unwrapped, *repairs]
 
 
 def _only_object(items: list[object], repairs: list[Repair]) -> object:
@@ -172,39 +268,6 @@ def _only_object(items: list[object], repairs: list[Repair]) -> object:
     only = cast("dict[str, object]", items[0])
     repairs.append(Repair(path="", before=items, after=only, rule="one_in_array"))
     return only
-
-
-def _fenced(text: str) -> str | None:
-    """The JSON text of the one fenced block, or None if there is no block."""
-    opening = _FENCE.search(text)
-    if opening is None or "{" in text[: opening.start()]:
-        return None
-    language = _LANGUAGE.match(text, opening.end())
-    begin = language.end() if language else opening.end()
-    body = text[begin:].lstrip()
-    try:
-        end = _STRICT.raw_decode(body)[1]
-    except _RepeatedKey:
-        end = _LENIENT.raw_decode(body)[1]
-    except json.JSONDecodeError as exc:
-        raise Unreadable(f"in the fenced block: {_wording(exc)}") from exc
-    except (ValueError, RecursionError, _BadNumber):
-        # Read once more by `_decoded`, which says what is wrong with it.
-        return body.partition(opening[0])[0]
-    after = body[end:].lstrip()
-    closing = _FENCE.match(after)
-    prose = after[closing.end() :] if closing else after
-    if "{" in prose or _FENCE.search(prose):
-        raise Unreadable("there is more than one block or object; send exactly one")
-    return body[:end]
-
-
-def _wording(exc: json.JSONDecodeError) -> str:
-    near = exc.doc[max(0, exc.pos - _AROUND_CHARS) : exc.pos + _AROUND_CHARS]
-    if exc.pos >= len(exc.doc.rstrip()) or exc.msg.startswith("Unterminated string"):
-        return f"the JSON ends too early, after {len(exc.doc)} characters: it was cut off"
-    reason = exc.msg[:1].lower() + exc.msg[1:]
-    return f"not strict JSON: {reason} at character {exc.pos + 1}, near {near!r}"
 
 
 def _check(values: dict[str, object], text: str) -> None:
@@ -239,19 +302,19 @@ def _depth_exceeds(value: object, limit: int) -> bool:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise _BadNumber(text)
+        raise BadNumber(text)
     return number
 
 
 def _not_a_number(text: str) -> object:
-    raise _BadNumber(text)
+    raise BadNumber(text)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise _RepeatedKey(next(name for name in names if names.count(name) > 1))
+        names: set[str] = set()
+        raise RepeatedKey(next(name for name, _ in pairs if name in names or names.add(name)))
     return found
 
 

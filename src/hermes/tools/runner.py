@@ -6,13 +6,16 @@ import asyncio
 import inspect
 import logging
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import anyio
 
 from hermes.core.chat import ToolCall
 from hermes.core.clock import Clock
-from hermes.core.events import Fault
+from hermes.core.effects import Effect
+from hermes.core.events import CallStatus, Fault
 from hermes.core.json import digest
 from hermes.core.problems import did_you_mean
 from hermes.errors import DriftError, StoreError
@@ -20,10 +23,12 @@ from hermes.errors import DriftError, StoreError
 from .arguments import BAD_ARGUMENTS, ArgumentError, cut_off, read_arguments
 from .base import ArgumentFault, Tool, ToolContext, ToolResult
 from .exact import Repair
-from .failures import described, failed_result, members, outcome_of, timed_out
+from .failures import described, failed_result, lies_outside, members, outcome_of, timed_out
 from .registry import ToolRegistry
 from .results import DEFAULT_LIMIT_CHARS, ResultFault, cap, normalise, render
 from .waiting import Waiting, checked
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("hermes.tool")
 _MAX_NAMES = 50
@@ -107,12 +112,54 @@ async def run(
     """
     started = clock.monotonic()
     tool = prepared.tool
-    scope = anyio.move_on_after(tool.timeout_s)
+
+    async def work() -> ToolResult:
+        value = await tool.invoke(prepared.bound, context)
+        return result_of(value, limit_chars=limit_chars)
+
+    outcome = await contained(work, timeout_s=tool.timeout_s, effect=tool.effect)
+    duration_s = clock.monotonic() - started
+    if isinstance(outcome, ToolResult):
+        return replace(outcome, duration_s=duration_s)
+    _LOG.debug("%s failed: %s", tool.name, outcome.fault.message, exc_info=outcome.cause)
+    return replace(
+        failed_result(outcome.status, outcome.fault, duration_s=duration_s),
+        may_still_act=outcome.is_late and _runs_in_thread(tool),
+        is_late=outcome.is_late,
+        is_outside=outcome.is_outside,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """How foreign code failed; the last three as in `ToolResult`.
+
+    Attributes:
+        cause: What it raised; None if its time was over.
+    """
+
+    status: CallStatus
+    fault: Fault
+    cause: BaseException | None = None
+    is_late: bool = False
+    is_outside: bool = False
+
+
+async def contained(
+    work: Callable[[], Awaitable[T]], *, timeout_s: float | None, effect: Effect
+) -> T | Failure:
+    """Run foreign code to its end; only cancellation and faults of the framework are raised.
+
+    Args:
+        work: What a tool's author wrote.
+        timeout_s: How long it may take; None for no limit.
+        effect: What a repeat of it would do: decides what an unknown outcome means.
+    """
+    scope = anyio.move_on_after(timeout_s)
+    cause: BaseException | None = None
     try:
         with scope:
-            value = await tool.invoke(prepared.bound, context)
-            return result_of(value, limit_chars=limit_chars, duration_s=clock.monotonic() - started)
-        status, fault = timed_out(tool.timeout_s, tool.effect)
+            return await work()
     except _NOT_THE_TOOLS:
         raise
     except (
@@ -124,14 +171,12 @@ async def run(
     ) as exc:
         if _comes_from_outside(exc):
             raise
-        if scope.cancel_called:  # it turned its own end into another exception
-            status, fault = timed_out(tool.timeout_s, tool.effect)
-        else:
-            status, fault = outcome_of(exc, tool.effect)
-        _LOG.debug("%s failed: %s", tool.name, fault.message, exc_info=exc)
-    result = failed_result(status, fault, duration_s=clock.monotonic() - started)
-    is_left = scope.cancel_called and _runs_in_thread(tool)
-    return replace(result, may_still_act=True) if is_left else result
+        cause = exc
+    if cause is None or scope.cancel_called:  # or it turned its own end into another exception
+        status, fault = timed_out(timeout_s, effect)
+        return Failure(status=status, fault=fault, cause=cause, is_late=True, is_outside=True)
+    status, fault = outcome_of(cause, effect)
+    return Failure(status=status, fault=fault, cause=cause, is_outside=lies_outside(cause))
 
 
 def _runs_in_thread(tool: Tool) -> bool:

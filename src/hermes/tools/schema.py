@@ -10,6 +10,9 @@ from hermes.core.json import as_list, as_object
 
 Schema = Mapping[str, object]
 
+ALIASES = "x-aliases"
+"""Other words for the members of a closed set; for Hermes alone, never shown to a model."""
+
 OUTLINE_CHARS = 1_000
 _OUTLINE_DEPTH = 4
 _OUTLINE_PARTS = 200
@@ -49,6 +52,19 @@ def plain(schema: Schema) -> dict[str, object]:
     a definition that is used once is written where it is used.
     """
     return _inline(_tidied(schema))
+
+
+def without_aliases(schema: Schema) -> Schema:
+    """A schema as a provider may get it, some of which refuse keywords that they do not know."""
+    if f'"{ALIASES}"' not in json.dumps(schema, ensure_ascii=False):
+        return schema
+    return _bare(schema)
+
+
+def _bare(schema: Schema) -> dict[str, object]:
+    copy = map_subschemas(schema, _bare)
+    copy.pop(ALIASES, None)
+    return copy
 
 
 def _tidied(schema: Schema) -> dict[str, object]:

@@ -24,6 +24,7 @@ from .annotations import SUPPORTED, UnsupportedAnnotation, readable, spelled, ty
 from .base import ArgumentFault, Bind, ToolContext
 from .schema import plain
 
+DRY_RUN = "dry_run"
 _MISSING = inspect.Parameter.empty
 _SEEN_CHARS = 60
 _MAX_FAULTS = 8
@@ -37,11 +38,13 @@ class Signature:
         schema: JSON Schema of the arguments, without the context.
         bind: As in `Tool`.
         context: Names of the parameters that take the `ToolContext`.
+        dry_run: Whether it has a parameter `dry_run`, which is the framework's.
     """
 
     schema: dict[str, object]
     bind: Bind
     context: tuple[str, ...] = ()
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +89,51 @@ def read_signature(
     hints = type_hints(function, tool=tool, names=names)
     parameters: list[_Parameter] = []
     context: list[str] = []
+    dry_run = False
     for name, parameter in inspect.signature(function).parameters.items():
         _refuse_odd_kinds(parameter, tool=tool)
         if name not in hints:
             raise _no_annotation(parameter, tool=tool)
         if takes_context(hints[name]):
             context.append(name)
+        elif name == DRY_RUN:
+            check_dry_run(hints[name], tool=tool)
+            dry_run = True
         else:
             parameters.append(_read(parameter, hints[name], tool, texts.get(name, "")))
     adapter, schema = _adapter(parameters, tool=tool)
+    bind = _binder(adapter, parameters)
     return Signature(
         schema=_described(schema, parameters),
-        bind=_binder(adapter, parameters),
+        bind=for_real(bind) if dry_run else bind,
         context=tuple(context),
+        dry_run=dry_run,
     )
+
+
+def check_dry_run(hint: object, *, tool: str) -> None:
+    """Refuse a parameter of that name that means something else.
+
+    Raises:
+        ToolDefinitionError: It is no bool.
+    """
+    if hint is not bool and get_args(hint)[:1] != (bool,):
+        raise ToolDefinitionError(
+            f"tool {tool!r}: `{DRY_RUN}` is given by Hermes and has to be a bool, not "
+            f"{spelled(hint)}",
+            hint="annotate it `bool`, or give the parameter another name",
+        )
+
+
+def for_real(bind: Bind) -> Bind:
+    """The arguments of a call that is no dry run; a model that writes `dry_run` is refused."""
+
+    def bound(arguments: Mapping[str, object]) -> dict[str, object]:
+        if DRY_RUN in arguments:
+            raise ArgumentFault(f"`{DRY_RUN}` is unknown")
+        return {**bind(arguments), DRY_RUN: False}
+
+    return bound
 
 
 def type_hints(

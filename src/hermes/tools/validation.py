@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from typing import Protocol, cast
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
+from jsonschema.exceptions import SchemaError, UnknownType, ValidationError
 from jsonschema.validators import validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
-from .schema import Schema, map_subschemas, resolve
+from hermes.core.json import as_object
+
+from .aliases import faults_of_aliases, no_members
+from .schema import ALIASES, Schema, map_subschemas, resolve
 
 _TEXT_CHARS = 300
+# What jsonschema raises when the schema is wrong; whoever registers a tool is told before.
+_OF_THE_SCHEMA = (Unresolvable, UnknownType, re.error, TypeError, AttributeError, ValueError)
 
 
 class _Validator(Protocol):
@@ -45,7 +50,7 @@ def violations(
     try:
         for error in _validator(root).evolve(schema=schema).iter_errors(value):
             yield tuple(error.absolute_path), _wording(error)
-    except (Unresolvable, re.error, RecursionError) as exc:
+    except (*_OF_THE_SCHEMA, RecursionError) as exc:
         yield (), f"cannot be compared with the tool's schema: {exc!s:.200}"
 
 
@@ -55,10 +60,16 @@ def faults_of_schema(schema: Schema) -> str:
         validator_for(schema, default=Draft202012Validator).check_schema(dict(schema))
     except SchemaError as exc:
         return f"{exc.json_path}: {exc.message:.200}"
-    return next(_dead_references(schema, schema), "")
+    return next(_own_faults(schema, schema), "")
 
 
-def _dead_references(root: Schema, schema: Schema) -> Iterator[str]:
+def _own_faults(root: Schema, schema: Schema) -> Iterator[str]:
+    """What the standard allows and Hermes cannot use: references elsewhere, aliases of nothing."""
+    if ALIASES in schema:
+        fault = faults_of_aliases(schema[ALIASES])
+        fault = fault or no_members(schema, as_object(schema[ALIASES]) or {})
+        if fault:
+            yield f"{ALIASES}: {fault}"
     reference = schema.get("$ref")
     if isinstance(reference, str) and resolve(root, reference) is None:
         yield f"$ref {reference!r} leads nowhere within the schema; others are not followed"
@@ -70,7 +81,7 @@ def _dead_references(root: Schema, schema: Schema) -> Iterator[str]:
 
     map_subschemas(schema, note)
     for item in inner:
-        yield from _dead_references(root, item)
+        yield from _own_faults(root, item)
 
 
 def _validator(root: Schema) -> _Validator:

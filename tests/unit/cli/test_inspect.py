@@ -126,7 +126,8 @@ class TestTools:
     ) -> None:
         (workdir / "mine.py").write_text(GROUPED)
         off = _enabled(cli("tools", "--json", "--tools", "mine.py"))
-        assert off == {"read_more": True, "ask_human": True, "grep": False}
+        assert off["read_more"] and off["ask_human"] and off["http_get"]
+        assert not off["grep"] and not off["get_weather"]
         monkeypatch.setenv("TOOL_ENABLED_GROUPS", "logs")
         on = _enabled(cli("tools", "--json", "--tools", "mine.py"))
         assert on["grep"]
@@ -138,6 +139,14 @@ class TestTools:
         result = cli("tools", "--json", "--tools", "mine.py")
         assert result.out.count('"read_more"') == 1
         assert "Mine." in result.out
+
+    def test_of_two_tools_with_one_name_only_that_of_the_group_is_on(
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TOOL_ENABLED_GROUPS", "mock")
+        found = cast("list[dict[str, object]]", cli("tools", "--json").value["tools"])
+        both = {each["group"]: each["enabled"] for each in found if each["name"] == "get_weather"}
+        assert both == {"mock": True, "weather": False}
 
     def test_a_group_that_does_not_exist_is_refused(
         self, cli: Cli, monkeypatch: pytest.MonkeyPatch

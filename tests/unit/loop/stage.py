@@ -11,7 +11,7 @@ import pytest
 from hermes.agents import AgentDefinition, Equipment, Executor, Holding
 from hermes.core import ids
 from hermes.core.budget import Limits
-from hermes.core.events import TaskEvent
+from hermes.core.events import ReviewDecision, TaskEvent
 from hermes.core.failpoints import set_hook
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.errors import NotFoundError
@@ -20,7 +20,7 @@ from hermes.runtime import Order, submit
 from hermes.runtime.dead import bury
 from hermes.store import Lease, Review, Store, Worker, open_store
 from hermes.testing import FakeClock, Scripted, ScriptedModel
-from hermes.tools import Tool
+from hermes.tools import Tool, ToolGuard
 
 E = TypeVar("E", bound=TaskEvent)
 
@@ -37,6 +37,8 @@ class Stage:
     Attributes:
         model: Answers all tasks.
         ran: For tools to write down what they did.
+        allow: The agent's allow-list.
+        guard: Knows the tools over all runs; each run has its own if None.
     """
 
     def __init__(self, store: Store, clock: FakeClock) -> None:
@@ -44,18 +46,20 @@ class Stage:
         self.model: ScriptedModel = ScriptedModel([])
         self.ran: list[str] = []
         self.tools: Sequence[Tool] = ()
+        self.allow: Sequence[str] = ()
         self.limits = Limits()
+        self.guard: ToolGuard | None = None
 
     def play(self, replies: Sequence[Scripted], *tools: Tool) -> None:
         """What the model says from here on, and which tools there are."""
         self.model, self.tools = ScriptedModel(replies), tools
 
-    async def submit(self, goal: str = "go") -> str:
+    async def submit(self, goal: str = "go", *, session: str | None = None) -> str:
         """A new task; its id."""
         order = Order(
             task_id=ids.task_id(),
             receiver="a",
-            request=AgentRequest(input=goal),
+            request=AgentRequest(input=goal, session_id=session),
             limits=self.limits,
         )
         done, _ = await submit(self.store, order, clock=self.clock, new_id=ids.uuid7)
@@ -87,13 +91,16 @@ class Stage:
         decision: Decision | None = None,
     ) -> AgentResponse:
         """Carry a leased message."""
-        definition = AgentDefinition(name="a", tools=tuple(self.tools))
+        definition = AgentDefinition(name="a", tools=tuple(self.tools), allow=tuple(self.allow))
+        registry = definition.registry(("core",))
         equipment = Equipment(
             agent=definition,
             model=self.model,
-            registry=definition.registry(("core",)),
+            registry=registry,
+            policy=definition.policy(registry),
             limits=self.limits,
             accept_changes=accept,
+            guard=self.guard,
         )
         executor = Executor(self.store, clock=self.clock)
         return await executor.carry(
@@ -103,6 +110,11 @@ class Stage:
     async def carry_accepting(self) -> AgentResponse:
         """As `carry`, with all changes of the program accepted."""
         return await self.work(await self.lease(), accept=True)
+
+    async def decide(self, decision: ReviewDecision) -> AgentResponse:
+        """Have a person decide the open review, and carry on."""
+        await self.store.decide((await self.review()).review_id, decision, by="ann")
+        return await self.carry()
 
     async def break_off(self, task_id: str | None = None) -> None:
         """Claim and carry, and die right after the first call of a tool."""

@@ -247,7 +247,11 @@ async def test_a_begun_call_that_would_now_be_read_differently_is_not_made_again
     """As by a version of Hermes that reads arguments in another way."""
     ran: list[str] = []
     agent = await break_off_inside(tmp_path / "j.db", "read", ran)
-    monkeypatch.setattr("hermes.tools.runner.digest", lambda _: "other")
+
+    def digest(_: object) -> str:
+        return "other"
+
+    monkeypatch.setattr("hermes.tools.runner.digest", digest)
     async with Hermes(f"sqlite:///{tmp_path}/j.db") as app:
         [task] = await app.store.tasks(TaskQuery())
         response = await app.resume(task.task_id, agent)

@@ -11,7 +11,15 @@ from hermes.store.queries import migrations, sql
 
 ROOM = Path(hermes.store.__file__).parent
 # A list in order of creation walks the tasks themselves, and counts of everything walk everything.
-WALKS = {"newest_tasks", "count_tasks", "count_messages", "count_workers", "workers", "messages"}
+WALKS = {
+    "newest_tasks",
+    "count_tasks",
+    "count_messages",
+    "count_workers",
+    "workers",
+    "messages",
+    "todos",
+}
 MAINTENANCE = {"unused_blobs", "count_unused_blobs", "delete_old_signals", "reviews"}
 NAMED = {
     name

@@ -33,8 +33,8 @@ def bench() -> MemoryBench:
     return MemoryBench()
 
 
-@pytest.fixture
-def context(bench: MemoryBench) -> ToolContext:
+def context_of(bench: MemoryBench) -> ToolContext:
+    """A call's context over a bench."""
     return ToolContext(
         request=AgentRequest(input="report the five worst errors"),
         history=(),
@@ -44,3 +44,8 @@ def context(bench: MemoryBench) -> ToolContext:
         trace_id="0" * 31 + "1",
         bench=bench,
     )
+
+
+@pytest.fixture
+def context(bench: MemoryBench) -> ToolContext:
+    return context_of(bench)

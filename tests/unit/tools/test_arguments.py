@@ -83,7 +83,7 @@ def test_no_arguments_mean_an_empty_object_where_nothing_is_required(raw: object
 
 @pytest.mark.parametrize("raw", EMPTY.values(), ids=EMPTY)
 def test_no_arguments_name_what_is_required(raw: object) -> None:
-    assert error_of(BRANCH, raw) == "`branch` is required and missing"
+    assert error_of(BRANCH, raw) == "`branch` is required and missing (text)"
 
 
 UNREADABLE = {
@@ -93,13 +93,9 @@ UNREADABLE = {
     "R002-only-a-brace": "{",
     "R002-prose": "delete the temporary files",
     "R002-two-objects": '{"scope": "tmp"}{"scope": "all"}',
-    "R002-comma-too-many": '{"scope": "tmp",}',
-    "R002-comment": '{"scope": "tmp" /* all */}',
-    "R002-control-character": '{"scope": "a\nb"}',
-    "R006-single-quotes": "{'scope': 'tmp'}",
-    "R006-python-literal": '{"scope": None}',
+    "R002-two-commas": '{"scope": "tmp",,}',
+    "R002-control-character": '{"scope": "a\x00b"}',
     "R006-code": "{'scope': __import__('os')}",
-    "R007-windows-path": '{"scope":"D:\\Users\\new"}',
     "R017-nan": '{"older_than_days": NaN}',
     "R017-infinity": '{"older_than_days": -Infinity}',
     "R017-too-large": '{"older_than_days": 1e999}',
@@ -226,7 +222,7 @@ def test_what_is_not_exact_is_an_error_with_field_and_type(
     message = error_of(schema_of("x", {"type": kind}), json.dumps({"x": given}))
 
     assert message.startswith("`x` ")
-    assert message.endswith(f" is not {wanted}")
+    assert f" is not {wanted}" in message
 
 
 def test_a_number_becomes_text_with_every_digit_it_was_written_with() -> None:
@@ -387,7 +383,7 @@ def test_every_fault_is_named_with_its_path() -> None:
 
     assert '`rows[1].qty` "x" is not an integer' in message
     assert "`rows[1].q` is unknown" in message
-    assert "`rows[2].qty` is required and missing" in message
+    assert "`rows[2].qty` is required and missing (an integer)" in message
     assert "`titel` is unknown; did you mean `title`?" in message
 
 
@@ -401,7 +397,7 @@ def test_null_for_an_optional_argument_is_left_out_for_read_tools_only() -> None
     for effect in ("unsafe", "idempotent", "internal"):
         refused = read_arguments(NOTHING_REQUIRED, raw, effect=effect)
         assert isinstance(refused, ArgumentError)
-        assert refused.message == "`scope` null is not text"
+        assert refused.message == '`scope` null is not text, such as "all"'
 
 
 def test_a_repeated_key_counts_last_for_read_tools_only() -> None:
@@ -439,9 +435,10 @@ def test_a_branch_that_fits_as_it_is_wins_then_the_only_one_that_can(
 
 
 def test_two_branches_that_fit_in_different_ways_are_an_error() -> None:
-    schema = schema_of("x", {"anyOf": [{"enum": ["AB"]}, {"enum": ["aB"]}]})
+    listed = {"type": "array", "items": {"type": "integer"}}
+    schema = schema_of("x", {"anyOf": [{"const": "1 "}, {"type": "integer"}, listed]})
 
-    assert "more than one of the allowed forms" in error_of(schema, '{"x": "ab"}')
+    assert "more than one of the allowed forms" in error_of(schema, '{"x": "1"}')
 
 
 def test_no_branch_is_an_error_that_names_the_forms() -> None:
@@ -454,7 +451,7 @@ def test_a_branch_of_the_same_kind_tells_its_own_faults() -> None:
     point = {"type": "object", "properties": {"y": {"type": "integer"}}, "required": ["y"]}
     schema = schema_of("x", {"anyOf": [point, {"type": "null"}]})
 
-    assert error_of(schema, '{"x": {}}') == "`x.y` is required and missing"
+    assert error_of(schema, '{"x": {}}') == "`x.y` is required and missing (an integer)"
 
 
 def test_references_within_the_schema_are_followed() -> None:

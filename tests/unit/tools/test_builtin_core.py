@@ -14,6 +14,7 @@ from hermes.tools import (
     prepare,
     run,
 )
+from hermes.tools.builtin import BUILTIN_GROUPS
 from hermes.tools.builtin.core import read_more
 from tests.unit.tools.conftest import MemoryBench
 
@@ -114,3 +115,8 @@ async def test_a_character_is_never_cut_and_each_page_moves_on(
 def test_bounds_of_the_arguments_are_kept(arguments: dict[str, object]) -> None:
     with pytest.raises(ArgumentFault):
         read_more.bind({"handle": HANDLE, **arguments})
+
+
+def test_all_groups_together_have_no_name_twice() -> None:
+    groups = [group for group in BUILTIN_GROUPS if group != "mock"]  # it stands in for another
+    ToolRegistry(builtin_tools(groups))

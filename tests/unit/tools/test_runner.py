@@ -6,7 +6,7 @@ import contextvars
 import json
 import sys
 import threading
-from datetime import date
+from decimal import Decimal
 from typing import Annotated, NoReturn
 
 import anyio
@@ -132,13 +132,13 @@ def test_r008_after_the_output_limit_every_call_is_refused() -> None:
 
 def test_r087_what_cannot_be_bound_is_refused_before_it_is_begun() -> None:
     @tool
-    def on(day: date) -> str:
-        return str(day)
+    def pay(amount: Decimal) -> str:
+        return str(amount)
 
-    result = refusal(ToolRegistry([on]), call("on", {"day": "tomorrow"}))
+    result = refusal(ToolRegistry([pay]), call("pay", {"amount": "a lot"}))
 
     assert code(result) == "bad_arguments"
-    assert "`day`: input should be a valid date" in result.content
+    assert "`amount`: input should be a valid decimal" in result.content
 
 
 async def test_a_text_result_is_told_as_it_is(context: ToolContext) -> None:

@@ -12,8 +12,18 @@ from hermes.tools.base import Tool
 from .options import BuiltinOptions
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "core": ("core", "human"),
-    "http": (),
+    "core": ("core", "human", "time_zone", "todos"),
+    "files": ("files", "files_search", "files_change"),
+    "shell": ("shell",),
+    "python": ("python",),
+    "data": ("data", "charts"),
+    "http": ("http", "http_page"),
+    "mock": ("mock",),
+    "weather": ("weather",),
+    "notify": ("notify", "notify_mail"),
+    "database": ("database",),
+    "logs": ("logs",),
+    "mcp": (),  # filled by MCP servers
 }
 """Each group's modules here; each has `tools(options)`."""
 
