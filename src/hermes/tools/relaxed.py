@@ -18,7 +18,7 @@ from .escapes import unescaped
 from .exact import Repair
 from .unreadable import Hopeless, Unreadable, cut_after
 
-_MAX_WORK = 5_000
+_MAX_WORK = 4_000
 """In tokens; some 5 µs each. What needs no repair costs one for each stretch of it."""
 _BACKSLASH_WORK = 3
 _MAX_DEPTH = 64
@@ -58,6 +58,7 @@ _TOKEN = re.compile(
 _OPENS_TEXT = re.compile(r"[\"'“”„‟＂‘’‚‛＇]|/\*")
 _GAP = r"[\s\u200b-\u200d\u2060\ufeff]*+"
 _COLON_NEXT = re.compile(_GAP + "[:：]")
+_END_NEXT = re.compile(_GAP + r"\Z")
 _CALL_NEXT = re.compile(_GAP + r"[(（]")
 _BARE_TEXT = re.compile(
     r"[^\W\d][^\s,:{}\[\]()\"'“”‘’，：｛｝［］]*+(?: [^\s,:{}\[\]()\"'“”‘’，：｛｝［］]++)*+"
@@ -236,7 +237,7 @@ class _Translation:
         if self._at_key() and _COLON_NEXT.match(self.source, self.position):
             self._note("bare_key", name, name)
             self._value(_quoted(name))
-        elif not self.source[self.position :].strip():
+        elif _END_NEXT.match(self.source, self.position):
             raise cut_after(len(self.source))
         elif name in _NO_NUMBERS:
             raise Hopeless(f"{name} is not a JSON number that can be used")

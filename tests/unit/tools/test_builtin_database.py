@@ -321,4 +321,12 @@ async def test_the_name_of_a_database_is_one_of_the_configured(tmp_path: Path) -
 def test_the_first_word_is_found_behind_comments() -> None:
     assert database_rows.first_word("/* a */ -- b\n ;( Select 1)") == "select"
     assert database_rows.first_word("/* /* */ */ select") == ""
+    assert database_rows.first_word("/* /* */ update x */ drop") == ""
     assert database_rows.first_word("-- select") == ""
+
+
+def test_many_comments_are_read_in_no_time() -> None:
+    comments = "/**/" * 5_000
+    assert database_rows.is_blank(comments)
+    assert not database_rows.is_blank(f"{comments}x")
+    assert database_rows.first_word(f"{comments} select") == "select"

@@ -21,7 +21,8 @@ _BLOB_BYTES = 16
 _MAX_DEPTH = 6
 
 Scalar = str | int | float | bool | None
-_BLANK = re.compile(r"(?:\s|;|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
+# Possessive, since a text of many comments would else be read in more ways than can be tried.
+_BLANK = re.compile(r"(?:\s|;|--[^\n]*|(?>/\*.*?(?:\*/|\Z)))*+", re.DOTALL)
 _WORD = re.compile(r"\(*\s*([a-z]+)", re.IGNORECASE)
 
 
@@ -119,7 +120,10 @@ def first_word(sql: str) -> str:
 
     A comment within a comment, which databases read in different ways, gives none.
     """
-    found = _WORD.match(sql, _BLANK.match(sql).end())  # pyright: ignore[reportOptionalMemberAccess]  # it matches ""
+    blank = _BLANK.match(sql)
+    if blank is None or blank.group().count("/*") != blank.group().count("*/"):
+        return ""
+    found = _WORD.match(sql, blank.end())
     return found.group(1).lower() if found else ""
 
 
