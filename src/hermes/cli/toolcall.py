@@ -47,7 +47,7 @@ class Desk:
         self._kept: dict[str, bytes] = {}
 
     def progress(self, text: str) -> None:
-        exits.tell(text)
+        _tell(text)
 
     def artifact(self, name: str, data: bytes | str) -> str:
         raw = data.encode() if isinstance(data, str) else bytes(data)
@@ -228,24 +228,29 @@ def _result_object(result: ToolResult) -> dict[str, object]:
     }
 
 
+def _tell(text: str) -> None:
+    """Say something in which words of a tool or a model may stand: they command no terminal."""
+    exits.tell(output.plain(text))
+
+
 def _print(called: Called) -> None:
     for repair in called.repairs:
-        exits.tell(f"repaired: {repair}")
+        _tell(f"repaired: {repair}")
     if called.result is None:
         _print_dry(called)
         return
     result = called.result
     if result.waiting is not None:
-        exits.tell(f"{called.name} waits for something ({type(result.waiting).__name__}): ")
-        exits.tell("only a task can wait; `hermes run` starts one")
+        _tell(f"{called.name} waits for something ({type(result.waiting).__name__}): ")
+        _tell("only a task can wait; `hermes run` starts one")
     elif result.error is not None:
-        exits.tell(f"{result.status}: {result.error.message}")
+        _tell(f"{result.status}: {result.error.message}")
         if result.error.hint:
-            exits.tell(f"next: {result.error.hint}")
+            _tell(f"next: {result.error.hint}")
     else:
         output.print_text(result.content)
     for note in called.notes:
-        exits.tell(note)
+        _tell(note)
 
 
 def _print_dry(called: Called) -> None:
@@ -253,7 +258,7 @@ def _print_dry(called: Called) -> None:
     if seen is not None and not seen.problem:
         output.print_text(seen.text)
     arguments = codec.dumps(called.arguments)
-    exits.tell(f"not made: {called.name} {arguments} ({'; '.join(called.why_dry)})")
+    _tell(f"not made: {called.name} {arguments} ({'; '.join(called.why_dry)})")
     if seen is not None and seen.problem:
-        exits.tell(f"what it would do is not known: {seen.problem}")
-    exits.tell("next: --yes makes the call")
+        _tell(f"what it would do is not known: {seen.problem}")
+    _tell("next: --yes makes the call")

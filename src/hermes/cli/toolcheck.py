@@ -113,7 +113,7 @@ def health(
         rows.extend((item.name, item.health, _time(item), item.reason) for item in conditions)
         output.print_text("\n".join(output.table(rows, numbers=(2,))))
     for item in broken:
-        exits.tell(f"error: {item.name}: {item.reason}")
+        exits.tell(output.plain(f"error: {item.name}: {item.reason}"))
     return exits.Exit.FAILED if broken else exits.Exit.SUCCEEDED
 
 

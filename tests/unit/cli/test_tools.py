@@ -138,6 +138,21 @@ class TestShow:
 
 
 class TestCall:
+    def test_words_of_a_tool_command_no_terminal(self, cli: Cli, workdir: Path) -> None:
+        (workdir / "loud.py").write_text(
+            "from hermes import tool\n"
+            "@tool(effect='read', health=lambda: 'ill\\x1b[2J')\n"
+            "def loud(ctx: __import__('hermes').ToolContext) -> str:\n"
+            '    """Shout."""\n'
+            "    ctx.progress('on\\x1b]0;mine\\x07')\n"
+            "    raise RuntimeError('no\\x1b[31m way')\n"
+        )
+        called = cli("tools", "call", "loud", "--tools", "loud.py")
+        assert (called.code, "no\ufffd[31m way" in called.err) == (1, True)
+        told = called.err + cli("tools", "health", "loud", "--tools", "loud.py").err
+        assert "ill\ufffd[2J" in told
+        assert "\x1b" not in told
+
     def test_a_reading_tool_is_called_and_repairs_are_told(
         self, cli: Cli, files: tuple[str, str]
     ) -> None:
