@@ -26,7 +26,7 @@ from calls.dataset import Call, Case, NoData, Schema, fits, load
 
 from hermes.core.effects import Effect
 from hermes.tools import Arguments, read_arguments
-from hermes.tools.text_calls import ParseError, written_calls
+from hermes.tools.arguments.text_calls import ParseError, written_calls
 
 Verdict = Literal["right", "refused", "wrong"]
 Calls = list[tuple[str, object]]

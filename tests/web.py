@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 import httpx2
 
-from hermes.tools.web_client import WebClient
-from hermes.tools.web_guard import WebPolicy
+from hermes.tools.web.client import WebClient
+from hermes.tools.web.guard import WebPolicy
 
 PUBLIC = "93.184.216.34"
 

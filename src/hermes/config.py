@@ -43,7 +43,7 @@ from hermes.tools.builtin.options import (
     PythonSandbox,
     ShellApproval,
 )
-from hermes.tools.plugins_options import McpServers, PluginOptions, PluginServers
+from hermes.tools.plugins.options import McpServers, PluginOptions, PluginServers
 
 TOML_FILE = "hermes.toml"
 DOTENV_FILE = ".env"

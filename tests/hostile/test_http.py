@@ -12,7 +12,7 @@ from typing import TypedDict, cast
 import pytest
 
 from hermes.errors import ToolError
-from hermes.tools.web_client import WebRequest, read_url
+from hermes.tools.web.client import WebRequest, read_url
 from tests.web import PUBLIC, Reply, Seen, Web
 
 CASES = sorted((Path(__file__).parent / "http").glob("*.json"))

@@ -16,7 +16,7 @@ from hermes.runtime import when_idle
 from hermes.store import TaskQuery
 from hermes.testing import ScriptedModel, call
 from hermes.testing.model import Scripted
-from hermes.tools.plugins import local_plugins
+from hermes.tools.plugins.brought import local_plugins
 from tests.unit.agents.broken import break_off
 
 HOSTILE = Path(__file__).parents[1] / "unit" / "tools" / "mcp_hostile.py"

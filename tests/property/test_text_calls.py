@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.tools.arguments import ParseError, find_tool_calls
-from hermes.tools.reading import MAX_DEPTH
+from hermes.tools.arguments.reading import MAX_DEPTH
 
 Json = Mapping[str, object]
 

@@ -27,7 +27,7 @@ from hermes.tools import (
     load_tools,
     read_arguments,
 )
-from hermes.tools.plugins import NOTHING, Brought
+from hermes.tools.plugins.brought import NOTHING, Brought
 from hermes.tools.policy import Policy
 
 from .migrations import Migration, check_migrations

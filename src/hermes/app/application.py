@@ -39,7 +39,7 @@ from hermes.runtime.fork import Changes, Forked, Step, check_settled, fork, retr
 from hermes.runtime.replay import Replayed, replay
 from hermes.store import Lease, Store, open_store
 from hermes.tools import ToolRegistry
-from hermes.tools.plugins import Brought
+from hermes.tools.plugins.brought import Brought
 
 from .agent import Agent, RunOptions
 from .outfitter import Outfitter, check_own, request_of

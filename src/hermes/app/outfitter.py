@@ -15,7 +15,7 @@ from hermes.errors import InputError
 from hermes.models import ClientPool, Model, open_model
 from hermes.runtime import Equip, Roster
 from hermes.tools import ToolGuard, ToolRegistry, builtin_tools
-from hermes.tools.plugins import Brought
+from hermes.tools.plugins.brought import Brought
 
 from .agent import Agent, RunOptions
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from hermes.config import Settings
-    from hermes.tools.plugins_host import PluginHost
+    from hermes.tools.plugins.host import PluginHost
 
 
 class Outfitter:
@@ -158,7 +158,7 @@ class Outfitter:
     @property
     def _plugins(self) -> PluginHost:
         if self._host is None:
-            from hermes.tools.plugins_host import PluginHost  # with pydantic behind it
+            from hermes.tools.plugins.host import PluginHost  # with pydantic behind it
 
             self._host = PluginHost(self._settings().plugin_options, self._background)
         return self._host

@@ -17,7 +17,7 @@ from hermes.core.chat import UserMessage
 from hermes.errors import HermesError
 from hermes.models import ModelRequest, open_model
 from hermes.store import TaskQuery
-from hermes.tools.plugins import Brought
+from hermes.tools.plugins.brought import Brought
 
 from . import exits, output
 from .find import missing_journal

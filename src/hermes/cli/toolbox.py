@@ -17,8 +17,8 @@ from hermes.core import json as codec
 from hermes.core.problems import did_you_mean
 from hermes.errors import NotFoundError
 from hermes.tools import Tool, ToolRegistry, builtin_tools
-from hermes.tools.lint_parameters import walk
-from hermes.tools.plugins import Brought
+from hermes.tools.lint.parameters import walk
+from hermes.tools.plugins.brought import Brought
 
 from . import output
 from .streams import stdout_kept_clean

@@ -12,8 +12,8 @@ import anyio
 from hermes.core.clock import Clock, SystemClock
 from hermes.tools import Tool
 from hermes.tools.health import problem_of
-from hermes.tools.lint import Finding
-from hermes.tools.lint import lint as find
+from hermes.tools.lint.findings import Finding
+from hermes.tools.lint.findings import lint as find
 
 from . import exits, output, toolbox
 from .streams import stdout_kept_clean

@@ -9,7 +9,7 @@ from hermes.core.chat import ToolCall
 from hermes.core.events import Fault, ModelReplied, Outcome
 from hermes.models import ModelReply
 from hermes.tools import ArgumentError, Arguments, read_arguments
-from hermes.tools.text_calls import (
+from hermes.tools.arguments.text_calls import (
     ParseError,
     WrittenCall,
     is_only_reasoning,

@@ -45,7 +45,7 @@ from hermes.core.events import (
     VariableSet,
 )
 from hermes.tools.arguments import BAD_ARGUMENTS
-from hermes.tools.text_calls import is_call_text
+from hermes.tools.arguments.text_calls import is_call_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Tools: what models may call, how their arguments are read, and what their results become."""
 
-from hermes.tools.aliases import Aliases
 from hermes.tools.arguments import ArgumentError, Arguments, read_arguments
+from hermes.tools.arguments.aliases import Aliases
+from hermes.tools.arguments.exact import Repair
 from hermes.tools.base import (
     DEFAULT_TIMEOUT_S,
     NOT_DONE,
@@ -16,7 +17,6 @@ from hermes.tools.base import (
 from hermes.tools.breaker import Verdict
 from hermes.tools.builtin import BUILTIN_GROUPS, DEFAULT_OPTIONS, builtin_tools, is_builtin
 from hermes.tools.builtin.options import BuiltinOptions
-from hermes.tools.exact import Repair
 from hermes.tools.failures import failed_result
 from hermes.tools.function import register_tool, tool
 from hermes.tools.guard import GuardPolicy, ToolGuard, unavailable, verdict_of

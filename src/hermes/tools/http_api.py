@@ -22,7 +22,7 @@ from hermes.core import json as plain
 from hermes.core.clock import Clock, SystemClock
 from hermes.errors import CodecError, ConfigError, ToolError
 
-from .http_auth import (
+from .web.auth import (
     ApiKey,
     Auth,
     Basic,
@@ -31,8 +31,8 @@ from .http_auth import (
     OAuth2ClientCredentials,
     check_header_text,
 )
-from .web_body import decode, is_json
-from .web_client import (
+from .web.body import decode, is_json
+from .web.client import (
     DEFAULT_MAX_BYTES,
     DEFAULT_TIMEOUT_S,
     NewTransport,
@@ -41,7 +41,7 @@ from .web_client import (
     WebRequest,
     read_url,
 )
-from .web_status import code_of, is_passing, retry_after_s
+from .web.status import code_of, is_passing, retry_after_s
 
 __all__ = [
     "ApiFault",

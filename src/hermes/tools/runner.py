@@ -21,8 +21,8 @@ from hermes.core.problems import did_you_mean
 from hermes.errors import DriftError, StoreError
 
 from .arguments import BAD_ARGUMENTS, ArgumentError, cut_off, read_arguments
+from .arguments.exact import Repair
 from .base import ArgumentFault, Tool, ToolContext, ToolResult
-from .exact import Repair
 from .failures import described, failed_result, lies_outside, members, outcome_of, timed_out
 from .registry import ToolRegistry
 from .results import DEFAULT_LIMIT_CHARS, ResultFault, cap, normalise, render

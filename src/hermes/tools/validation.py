@@ -14,7 +14,7 @@ from referencing.exceptions import Unresolvable
 
 from hermes.core.json import as_object
 
-from .aliases import faults_of_aliases, no_members
+from .arguments.aliases import faults_of_aliases, no_members
 from .schema import ALIASES, Schema, map_subschemas, resolve
 
 _TEXT_CHARS = 300

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from hermes.tools.plugins import local_plugins
+from hermes.tools.plugins.brought import local_plugins
 from tests.unit.cli.shop import Cli
 
 GOOD = """

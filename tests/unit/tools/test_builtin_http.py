@@ -21,8 +21,8 @@ from hermes.tools import (
 from hermes.tools.builtin import http_page
 from hermes.tools.builtin.http import HttpTools
 from hermes.tools.builtin.http_page import PageTools
-from hermes.tools.web_client import WebClient
-from hermes.tools.web_guard import WebPolicy
+from hermes.tools.web.client import WebClient
+from hermes.tools.web.guard import WebPolicy
 from tests.web import PUBLIC, Reply, Web
 
 NAMES = {"api.example": [[PUBLIC]]}

@@ -25,7 +25,7 @@ from hermes.tools.http_api import (
     HttpApi,
     OAuth2ClientCredentials,
 )
-from hermes.tools.web_client import WebRequest, read_url
+from hermes.tools.web.client import WebRequest, read_url
 from tests.web import Reply, Seen, Web
 
 SECRET = 's3"cr+t/Zq9=&x'

@@ -11,7 +11,7 @@ from pydantic import Field
 from hermes import tool
 from hermes.core.effects import Effect
 from hermes.tools import Tool, register_tool
-from hermes.tools.lint import Finding, lint
+from hermes.tools.lint.findings import Finding, lint
 
 
 def made(

@@ -12,9 +12,9 @@ from anyio.abc import TaskStatus
 from hermes.core.chat import ToolCall
 from hermes.core.clock import SystemClock
 from hermes.tools import Prepared, Tool, ToolContext, ToolRegistry, ToolResult, prepare, run
-from hermes.tools.plugins_foreign import joined_name
-from hermes.tools.plugins_host import PluginHost
-from hermes.tools.plugins_options import McpServer, PluginOptions
+from hermes.tools.plugins.foreign import joined_name
+from hermes.tools.plugins.host import PluginHost
+from hermes.tools.plugins.options import McpServer, PluginOptions
 from tests.unit.tools import mcp_official
 from tests.unit.tools.conftest import MemoryBench
 

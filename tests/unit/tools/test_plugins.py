@@ -7,9 +7,9 @@ import pytest
 from hermes.agents import AgentDefinition, load_agent
 from hermes.errors import ConfigError, ToolDefinitionError
 from hermes.tools import builtin_tools, load_tools, tool
-from hermes.tools.plugins import Brought, local_plugins
-from hermes.tools.plugins_host import PluginHost
-from hermes.tools.plugins_options import PluginOptions
+from hermes.tools.plugins.brought import Brought, local_plugins
+from hermes.tools.plugins.host import PluginHost
+from hermes.tools.plugins.options import PluginOptions
 
 ADD = """
 from hermes import tool

@@ -7,7 +7,7 @@ import anyio.abc
 import pytest
 
 from hermes.errors import NotDone, ToolError
-from hermes.tools.plugins_link import LineTooLong, Link, lines
+from hermes.tools.plugins.link import LineTooLong, Link, lines
 
 
 class Peer:

@@ -5,7 +5,7 @@ import pytest
 
 from hermes.config import load_settings
 from hermes.errors import ConfigError
-from hermes.tools.plugins_options import McpServer, PluginServer, shown_url
+from hermes.tools.plugins.options import McpServer, PluginServer, shown_url
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from hermes.tools.arguments import ParseError, ToolCall, find_tool_calls
-from hermes.tools.text_calls import MAX_LEAD_CHARS, is_call_text, written_calls
+from hermes.tools.arguments.text_calls import MAX_LEAD_CHARS, is_call_text, written_calls
 
 Schema = dict[str, object]
 

@@ -20,13 +20,13 @@ from hermes.tools import (
     ToolContext,
     ToolRegistry,
     ToolResult,
-    plugins_sources,
     prepare,
     run,
-    toolserver_child,
 )
-from hermes.tools.plugins_host import PluginHost
-from hermes.tools.plugins_options import PluginOptions, PluginServer
+from hermes.tools.plugins import sources as plugins_sources
+from hermes.tools.plugins import toolserver_child
+from hermes.tools.plugins.host import PluginHost
+from hermes.tools.plugins.options import PluginOptions, PluginServer
 from tests.unit.tools.conftest import MemoryBench
 
 PLUGIN = '''

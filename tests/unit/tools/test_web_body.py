@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from hermes.tools.web_body import Body, decode, is_json, is_text
+from hermes.tools.web.body import Body, decode, is_json, is_text
 
 TEXT = "退货率上升"
 

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from hermes.errors import NotDone, ToolError
-from hermes.tools.web_client import WebAnswer, WebClient, WebRequest, read_url
-from hermes.tools.web_guard import WebPolicy
+from hermes.tools.web.client import WebAnswer, WebClient, WebRequest, read_url
+from hermes.tools.web.guard import WebPolicy
 from tests.web import PUBLIC, Reply, Seen, Web
 
 NAMES = {"one.example": [[PUBLIC]], "two.example": [[PUBLIC]]}

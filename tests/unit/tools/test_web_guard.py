@@ -3,7 +3,7 @@ import ipaddress
 import pytest
 
 from hermes.errors import ConfigError, NotDone, ToolError
-from hermes.tools.web_guard import WebPolicy, checked_addresses, literal, special
+from hermes.tools.web.guard import WebPolicy, checked_addresses, literal, special
 
 INTERNAL = [
     *("0.0.0.0", "10.0.0.5", "100.64.0.1", "127.0.0.1", "127.255.0.3", "168.63.129.16"),

@@ -1,6 +1,6 @@
 import pytest
 
-from hermes.tools.web_page import MAX_HTML_CHARS, Page, read_page
+from hermes.tools.web.page import MAX_HTML_CHARS, Page, read_page
 
 BASE = "https://news.example/2026/page"
 

@@ -11,10 +11,10 @@ from hermes.core.clock import Clock, SystemClock
 from hermes.errors import CodecError, ToolError
 from hermes.tools.base import Tool, ToolContext
 from hermes.tools.function import tool
-from hermes.tools.web_body import decode, is_json, is_text
-from hermes.tools.web_client import WebAnswer, WebClient, WebRequest, read_url
-from hermes.tools.web_guard import WebPolicy
-from hermes.tools.web_status import retry_after_s
+from hermes.tools.web.body import decode, is_json, is_text
+from hermes.tools.web.client import WebAnswer, WebClient, WebRequest, read_url
+from hermes.tools.web.guard import WebPolicy
+from hermes.tools.web.status import retry_after_s
 
 from .options import BuiltinOptions
 

@@ -12,9 +12,9 @@ from hermes.errors import ToolError
 from hermes.tools.base import Tool
 from hermes.tools.function import tool
 from hermes.tools.processes import ProcessTimeout, run_process
-from hermes.tools.web_body import decode, is_text
-from hermes.tools.web_client import WebAnswer, WebClient, WebRequest, read_url
-from hermes.tools.web_status import status_error
+from hermes.tools.web.body import decode, is_text
+from hermes.tools.web.client import WebAnswer, WebClient, WebRequest, read_url
+from hermes.tools.web.status import status_error
 
 from .http import client_of
 from .options import BuiltinOptions
@@ -84,12 +84,12 @@ async def _told(answer: WebAnswer, kind: str, *, read_s: float) -> dict[str, obj
 
 
 async def _markdown(html: str, *, base: str, read_s: float) -> dict[str, object]:
-    """What `hermes.tools.web_page` makes of a page, in a process that can be ended."""
+    """What `hermes.tools.web.page` makes of a page, in a process that can be ended."""
     environment = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         done = await run_process(
             # -P: a module in the current folder, which tools write to, is not the one meant.
-            (sys.executable, "-P", "-m", "hermes.tools.web_page"),
+            (sys.executable, "-P", "-m", "hermes.tools.web.page"),
             timeout_s=read_s,
             input=json.encode({"html": html, "base": base}),
             env=environment,

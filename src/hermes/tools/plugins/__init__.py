@@ -1,0 +1,1 @@
+"""Tools that others bring: packages, files, programs of their own, and MCP servers."""

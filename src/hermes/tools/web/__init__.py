@@ -1,0 +1,1 @@
+"""HTTP to the outside: guarded, bounded, and its answers read."""
