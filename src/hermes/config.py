@@ -367,13 +367,14 @@ def _validate(
         settings = Settings.model_validate(dict(values))
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
+            said = error["msg"].removeprefix("Value error, ")
             if not error["loc"]:  # settings that do not fit each other
-                faults.append(error["msg"].removeprefix("Value error, "))
+                faults.append(said)
                 continue
             name = _FIELD_OF[str(error["loc"][0])]
             seen = "" if name in _SECRET else f", got {error['input']!r:.80}"
             shown = ".".join([_shown(name, sources[name]), *map(str, error["loc"][1:])])
-            faults.append(f"{sources[name]}: `{shown}`: {error['msg']}{seen}")
+            faults.append(f"{sources[name]}: `{shown}`: {said}{seen}")
     if faults or settings is None:
         raise ConfigError("; ".join(faults))
     return settings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hermes.agents import Equipment
+from hermes.agents import AgentDefinition, Equipment
 from hermes.core import json
 from hermes.core.clock import Clock
 from hermes.core.request import AgentRequest
@@ -16,6 +16,7 @@ from hermes.models import ClientPool, Model, open_model
 from hermes.runtime import Equip, Roster
 from hermes.tools import ToolGuard, ToolRegistry, builtin_tools
 from hermes.tools.plugins.brought import Brought
+from hermes.tools.policy import Policy
 
 from .agent import Agent, RunOptions
 
@@ -24,6 +25,23 @@ if TYPE_CHECKING:
 
     from hermes.config import Settings
     from hermes.tools.plugins.host import PluginHost
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An agent's tools, and what they were made from."""
+
+    definition: AgentDefinition
+    settings: Settings
+    brought: Brought
+    registry: ToolRegistry
+    policy: Policy
+
+    def holds(self, definition: AgentDefinition, settings: Settings, brought: Brought) -> bool:
+        """Whether the tools made from these are the same."""
+        return (
+            self.definition is definition and self.settings is settings and self.brought == brought
+        )
 
 
 class Outfitter:
@@ -52,6 +70,7 @@ class Outfitter:
         self._guard: ToolGuard | None = None
         self._host: PluginHost | None = None
         self._background: TaskGroup | None = None
+        self._known: dict[str, _Known] = {}
 
     def open(self, background: TaskGroup) -> None:
         """Let plugins run programs of their own, in a group that outlives every run."""
@@ -95,15 +114,12 @@ class Outfitter:
             ConfigError: There is no model, or a setting of it is wrong.
         """
         definition = agent.definition
-        brought = await self.brought(agent, settings)
-        registry = self.registry(agent, settings)
+        registry, policy = self._tools(definition, settings, await self.brought(agent, settings))
         return Equipment(
             agent=definition,
             model=agent.model or self._model(definition.model, settings),
             registry=registry,
-            policy=definition.policy(
-                registry, builtin=settings.builtin, allow=settings.tool_allow, brought=brought
-            ),
+            policy=policy,
             limits=definition.limits or settings.limits,
             guard=self._guard_of(settings),
             stream=options.stream,
@@ -149,6 +165,25 @@ class Outfitter:
         if agent.model is not None:
             return agent.model, registry
         return (self._model(spec, settings) if spec.startswith("playbook:") else spec), registry
+
+    def _tools(
+        self, definition: AgentDefinition, settings: Settings, brought: Brought
+    ) -> tuple[ToolRegistry, Policy]:
+        """The tools that are on and what they may do; the same ones for the same agent."""
+        known = self._known.get(definition.name)
+        if known is not None and known.holds(definition, settings, brought):
+            return known.registry, known.policy
+        registry = definition.registry(
+            settings.tool_groups,
+            builtin=settings.builtin,
+            deny=settings.tool_deny,
+            brought=brought,
+        )
+        policy = definition.policy(
+            registry, builtin=settings.builtin, allow=settings.tool_allow, brought=brought
+        )
+        self._known[definition.name] = _Known(definition, settings, brought, registry, policy)
+        return registry, policy
 
     def _brought(self, agent: Agent, settings: Settings) -> Brought:
         groups = agent.definition.groups

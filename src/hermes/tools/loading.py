@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Generator
@@ -69,7 +70,7 @@ def load_file(file: Path) -> tuple[ModuleType, list[Tool]]:
         ConfigError: It cannot be imported.
     """
     file = file.resolve()
-    name = f"hermes_tools_{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
+    name = f"hermes_tools_{hashlib.sha256(os.fsencode(file)).hexdigest()[:16]}"
     loader = _FreshLoader(name, str(file))
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert spec is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 from hermes.core.chat import ToolSpec
 from hermes.core.json import digest
@@ -22,8 +23,6 @@ class ToolRegistry:
 
     Attributes:
         names: In the order given.
-        specs: What a model is told; the same tuple for the registry's whole life.
-        digest: Of all specs: what a model was offered.
 
     Raises:
         ToolDefinitionError: Two tools share a name, or a name is not valid.
@@ -35,10 +34,16 @@ class ToolRegistry:
         for tool in tools:
             self._add(tool)
         self.names: tuple[str, ...] = tuple(self._tools)
-        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self)
-        self.digest: str = digest(
-            [[spec.name, spec.description, spec.parameters] for spec in self.specs]
-        )
+
+    @cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is told; the same tuple for the registry's whole life."""
+        return tuple(tool.spec for tool in self)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all specs: what a model was offered."""
+        return digest([[spec.name, spec.description, spec.parameters] for spec in self.specs])
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name, to the letter."""
@@ -51,6 +56,8 @@ class ToolRegistry:
             former: A name that a tool had to the one it has; one that is a tool's present name, or
                 leads to none, finds nothing more.
         """
+        if not former and not self._former:
+            return self
         found = ToolRegistry(self)
         found._former = {
             old: replace(self._tools[new], name=old)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Protocol, cast
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, UnknownType, ValidationError
-from jsonschema.validators import validator_for
+from jsonschema.validators import (
+    extend,  # pyright: ignore[reportUnknownVariableType]  # it does not say what it takes
+    validator_for,
+)
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from hermes.core.json import as_object
 
 from .arguments.aliases import faults_of_aliases, no_members
+from .arguments.patterns import too_slow
 from .schema import ALIASES, Schema, map_subschemas, resolve
 
 _TEXT_CHARS = 300
 # What jsonschema raises when the schema is wrong; whoever registers a tool is told before.
 _OF_THE_SCHEMA = (Unresolvable, UnknownType, re.error, TypeError, AttributeError, ValueError)
+
+
+_SEARCHING = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
+_Extend = Callable[[type[object], dict[str, "_Keyword"]], Callable[..., object]]
+_Keyword = Callable[[object, object, object, Schema], Iterator[ValidationError] | None]
 
 
 class _Validator(Protocol):
@@ -85,9 +95,33 @@ def _own_faults(root: Schema, schema: Schema) -> Iterator[str]:
 
 
 def _validator(root: Schema) -> _Validator:
-    made = validator_for(root, default=Draft202012Validator)
+    made = _bounded(validator_for(root, default=Draft202012Validator))
     # The empty registry is what keeps it from fetching a remote `$ref`.
-    return cast("_Validator", made(root, registry=Registry()))
+    return cast("_Validator", made(root, registry=Registry[object]()))
+
+
+@cache
+def _bounded(validator: type[object]) -> Callable[..., object]:
+    """The same validator, which searches no pattern in a text that it may never be done with."""
+    own = cast("dict[str, _Keyword]", getattr(validator, "VALIDATORS"))  # noqa: B009
+    guarded = {name: _guarded(own[name]) for name in _SEARCHING if name in own}
+    return cast("_Extend", extend)(validator, guarded)
+
+
+def _guarded(keyword: _Keyword) -> _Keyword:
+    def guard(
+        validator: object, rule: object, value: object, schema: Schema
+    ) -> Iterator[ValidationError]:
+        texts: list[str] = [value] if isinstance(value, str) else list(as_object(value) or {})
+        patterns = [schema.get("pattern")] if isinstance(value, str) else []
+        patterns += as_object(schema.get("patternProperties")) or {} if not patterns else []
+        for pattern in patterns:
+            for text in texts:
+                if isinstance(pattern, str) and (fault := too_slow(pattern, text)):
+                    raise ValueError(fault)
+        yield from keyword(validator, rule, value, schema) or ()
+
+    return guard
 
 
 def _wording(error: ValidationError) -> str:

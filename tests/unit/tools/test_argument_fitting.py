@@ -266,6 +266,142 @@ def test_a_number_with_a_comma_is_no_member_with_something_behind_it() -> None:
     assert "is not allowed" in refusal({"enum": [1, 10]}, "1,000", "read")
 
 
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize(
+    ("members", "given"),
+    [
+        (["=", "<", ">"], "!="),
+        (["=", "<", ">"], "=,"),
+        ([",", ";"], ",;"),
+        (["paid", "open"], "!paid"),
+        (["paid", "open"], "！paid"),
+        (["paid", "open"], "~paid"),
+        (["paid", "open"], "-paid"),
+        (["paid", "open"], "<paid>"),
+        (["paid", "open"], "paid?"),
+        (["paid", "open"], "(paid"),
+        (["102", "2"], "10²"),
+        (["1", "2"], "①"),
+    ],
+)
+def test_a_mark_that_may_mean_something_is_never_dropped(
+    members: list[str], given: str, effect: Effect
+) -> None:
+    assert "is not allowed" in refusal({"enum": members}, given, effect)
+
+
+@pytest.mark.parametrize("given", ['"paid".', "(paid)", "【Paid】。", "ｐａｉｄ", "paid;"])
+def test_quotes_brackets_and_end_marks_around_a_member_are_dropped(given: str) -> None:
+    assert read({"enum": ["paid", "open"]}, given).values == {"x": "paid"}
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("given", ["", " "])
+def test_no_text_is_no_item(given: str, effect: Effect) -> None:
+    assert 'is not an array, such as ["…"]' in refusal(TEXTS, given, effect)
+
+
+@pytest.mark.parametrize(
+    ("written", "whole"),
+    [
+        ("9007199254740993.0", 9007199254740993),
+        ("1e23", 10**23),
+        ("1e308", 10**308),
+        ("-0.0", 0),
+        ("0e999999999", 0),
+        ("1.50e1", 15),
+    ],
+)
+def test_a_whole_number_keeps_every_digit_in_any_spelling(written: str, whole: int) -> None:
+    found = read_arguments(schema_of({"type": "integer"}), f'{{"x": {written}}}')
+
+    assert found == Arguments(values={"x": whole})
+    assert isinstance(found, Arguments)
+    assert type(found.values["x"]) is int
+
+
+LOSSY = ["12345678901234567.89", "1e-400", "4.99999999999999999999", "1e-99999999999999999999"]
+
+
+@pytest.mark.parametrize("written", LOSSY)
+@pytest.mark.parametrize(
+    "body",
+    [{"type": "number"}, {}, {"anyOf": [{"type": "number"}, {"type": "null"}]}, {"type": "array"}],
+)
+def test_a_number_that_would_be_rounded_is_refused(written: str, body: object) -> None:
+    raw = f"[{written}]" if body == {"type": "array"} else written
+    found = read_arguments(schema_of(body), f'{{"x": {raw}}}')
+
+    assert isinstance(found, ArgumentError)
+    assert "cannot be held exactly" in found.message
+
+
+def test_a_rounded_number_is_no_integer_and_no_member_and_stays_text() -> None:
+    for body in ({"type": "integer"}, {"enum": [5, 6]}, {"const": 5.0}):
+        found = read_arguments(schema_of(body), '{"x": 4.99999999999999999999}')
+        assert isinstance(found, ArgumentError)
+    found = read_arguments(schema_of({"type": "string"}), '{"x": 4.99999999999999999999}')
+    assert isinstance(found, Arguments)
+    assert found.values == {"x": "4.99999999999999999999"}
+
+
+@pytest.mark.parametrize(
+    "number", [0.1, 3.14, 1234.5678, 1e-7, 1.5e300, 5e-324, 0.30000000000000004]
+)
+def test_ordinary_decimals_are_kept(number: float) -> None:
+    assert read({"type": "number"}, number) == Arguments(values={"x": number})
+
+
+@pytest.mark.parametrize("body", [{"items": {}}, {}, {"items": True}, {"items": {"title": "any"}}])
+def test_items_of_any_kind_are_never_too_many(body: Schema) -> None:
+    many: list[object] = [1] * 10_000
+
+    assert read({"type": "array", **body}, many) == Arguments(values={"x": many})
+
+
+CATASTROPHIC = [
+    "(a+)+$",
+    "^(.[a-z]+)*$",
+    "(?<=a)(a+>?)+$",
+    "(?x)( [a]+)+$",
+    "^(a|aa)+$",
+    "^(?:a*)*$",
+    "^(?P<x>a?){30,}$",
+    "^((a+)+)+$",
+    "(a|a|a)*b",
+]
+
+
+@pytest.mark.parametrize("pattern", CATASTROPHIC)
+def test_a_pattern_that_may_take_for_ever_is_searched_in_short_texts_only(pattern: str) -> None:
+    bodies: list[Schema] = [
+        {"type": "string", "pattern": pattern},
+        {"allOf": [{"type": "string", "pattern": pattern}]},
+    ]
+    for body in bodies:
+        assert "may take for ever" in refusal(body, "a" * 5_000 + "!")
+        assert "may take for ever" in refusal(body, "a" * 40 + "!")
+        assert "does not match" in refusal(body, "a!!")
+    keys: Schema = {"type": "object", "additionalProperties": False}
+    named: dict[str, object] = {"patternProperties": {pattern: {}}}
+    for body in ({**keys, **named}, {**named, **keys}):
+        assert "may take for ever" in refusal(body, {"a" * 40 + "!": 1})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^[a-z0-9]+(-[a-z0-9]+)*$", "a-slug" * 100),
+        (r"^(?:[a-z0-9]+\.)+[a-z]{2,}$", "example." * 100 + "org"),
+        (r"^\d{1,3}(\.\d{1,3}){3}$", "127.000.000.001"),
+        ("^(red|green)?[a-z(+)+]+$", "red" + "a" * 600),
+        (r"^\(a+\)+$", "(" + "a" * 600 + ")"),
+    ],
+)
+def test_a_pattern_that_comes_to_an_end_is_searched_in_any_text(pattern: str, text: str) -> None:
+    assert read({"type": "string", "pattern": pattern}, text).repairs == ()
+
+
 KEYS: dict[str, dict[str, object]] = {
     "two-that-could-be-one": {"qty": 1, "startDate": "x", "start-date": "y"},
     "one-beside-the-right-one": {"qty": 1, "start_date": "x", "startDate": "y"},

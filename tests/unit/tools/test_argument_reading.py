@@ -50,8 +50,8 @@ LOSSLESS: dict[str, tuple[str, object, list[str]]] = {
     ),
     "R006-tuple": ("{'xy': (1, 2), 'one': ('a',)}", {"xy": [1, 2], "one": ["a"]}, ["tuple"]),
     "R006-escapes-as-python-writes-them": (
-        r"{'a': 'caf\xe9\n', 'b': 'C:\\temp\nx'}",
-        {"a": "café\n", "b": "C:\\temp\nx"},
+        r"{'a': 'caf\xe9!\n', 'b': 'C:\\temp\nx'}",
+        {"a": "café!\n", "b": "C:\\temp\nx"},
         ["escapes"],
     ),
     "R006-triple-quotes": (
@@ -100,7 +100,7 @@ LOSSLESS: dict[str, tuple[str, object, list[str]]] = {
     ),
     "prose-around": ('Sure, here it is: {"a": 1} Anything else?', {"a": 1}, ["prose"]),
     "tags-around": ('<arguments>{"a": 1}</arguments>', {"a": 1}, ["prose"]),
-    "call-around": ('purge({"a": 1})', {"a": 1}, ["prose"]),
+    "prose-and-question": ('Here: {"a": 1} ok?', {"a": 1}, ["prose"]),
     "one-bracket-too-many": ('{"a": {"b": 1}}}', {"a": {"b": 1}}, ["prose"]),
     "fence-and-python": ("```python\n{'a': True,}\n", {"a": True}, ["fence", "single_quotes"]),
     "R003-python-in-text": ("\"{'a': 1}\"", {"a": 1}, ["encoded_twice", "single_quotes"]),
@@ -169,6 +169,56 @@ def test_an_escaped_quote_is_a_quote_even_beside_literal_backslashes() -> None:
     assert read(r'{"cmd":"grep -P \"\d+\" log"}').values == {"cmd": r'grep -P "\d+" log'}
 
 
+CODES = {
+    "x64": r"bin\x64",
+    "x64-and-legal-ones": r"build\x64\readme",
+    "x86-and-legal-ones": r"Release\x86\new",
+    "long-code": r"logs\U0001F600",
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("path", CODES.values(), ids=CODES)
+def test_the_codes_of_python_are_no_escapes_between_the_quotes_of_json(
+    path: str, effect: Effect
+) -> None:
+    assert read(f'{{"path":"{path}"}}', effect).values == {"path": path}
+    if effect != "read":
+        assert "can be read in two ways" in refusal(f"{{'path': '{path}'}}", effect)
+        assert "can be read in two ways" in refusal(f'{{"text": "a {path}, b"}}', effect)
+
+
+def test_a_sound_string_is_read_as_json_says_whatever_is_wrong_beside_it() -> None:
+    assert read(r'{"b":"Q:\nwhat",}').values == {"b": "Q:\nwhat"}
+    assert read(r"{'b': 'Q:\nwhat', 'c': True}").values == {"b": "Q:\nwhat", "c": True}
+    assert read(r'{"b":"C:\\new","c":"\d"}').values == {"b": r"C:\new", "c": r"\d"}
+    found = read(r'{"to":"C:\temp\new","from":"D:\Users\new"}')
+    assert found.values == {"to": r"C:\temp\new", "from": r"D:\Users\new"}
+
+
+REASONING = {
+    "closed": '<think>{"scope":"all"}</think>',
+    "unclosed": '<think>{"scope":"all"}',
+    "with-prose": '<think>maybe {"scope":"all"}</think> no.',
+    "begun-by-the-server": '{"scope":"all"}</think>',
+    "twice": '<think>all?</think><think>{"scope":"all"}',
+    "fenced": '<think>\n```json\n{"scope":"all"}\n```',
+    "other-marks": '[THINK]{"scope":"all"}[/THINK]',
+    "as-a-string": json.dumps('<think>{"scope":"all"}</think>'),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("raw", REASONING.values(), ids=REASONING)
+def test_reasoning_gives_no_arguments(raw: str, effect: Effect) -> None:
+    assert "could not be read" in refusal(raw, effect)
+    assert read({"text": raw}, effect).values == {"text": raw}
+
+
+def test_the_object_behind_closed_reasoning_is_read() -> None:
+    assert read('<think>{"b": 2}?</think>\n{"a": 1}').values == {"a": 1}
+
+
 TWO_READINGS = {
     "line-break-or-not": r"costs \$5\nNext line",
     "tab-or-not": r"\d\t\w",
@@ -189,6 +239,16 @@ def test_backslashes_with_two_readings_are_refused_for_tools_that_change_somethi
 
 
 GUESSES: dict[str, tuple[str, object]] = {
+    "call-around": ('purge({"a": 1})', {"a": 1}),
+    "denied": ('Do not run {"scope": "all"}!', {"scope": "all"}),
+    "denied-with-a-colon": ('Do not run this: {"scope": "all"}', {"scope": "all"}),
+    "denied-before-a-fence": ('Never run\n```json\n{"a": 1}\n```', {"a": 1}),
+    "example": ('For example {"scope": "tmp"} would be wrong.', {"scope": "tmp"}),
+    "example-with-a-colon": ('例如：{"scope": "tmp"}', {"scope": "tmp"}),
+    "denied-afterwards": ('Here: {"a": 1} is wrong', {"a": 1}),
+    "argument-in-prose": ('{"scope": "tmp"} and older_than_days 30', {"scope": "tmp"}),
+    "flag-in-prose": ('{"scope": "tmp"} and recursive please', {"scope": "tmp"}),
+    "no-colon-before": ('Purging {"a": 1}', {"a": 1}),
     "quotes-inside": (
         '{"note": "he said "hi" to me", "x": 1}',
         {"note": 'he said "hi" to me', "x": 1},
@@ -312,6 +372,10 @@ def test_a_number_in_a_repaired_text_keeps_its_digits() -> None:
         found = read_arguments(schema, raw)
         assert isinstance(found, Arguments)
         assert found.values == {"x": "1.10"}
+
+
+def test_words_that_may_say_more_than_the_object_are_answered_with_what_to_do() -> None:
+    assert "send the object alone" in refusal('Do not run {"scope":"all"}!')
 
 
 def test_bytes_are_read_as_utf8() -> None:

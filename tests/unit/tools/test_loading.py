@@ -1,3 +1,4 @@
+import os
 import sys
 from pathlib import Path
 
@@ -44,6 +45,13 @@ def test_a_folder_gives_the_tools_of_all_its_files(tmp_path: Path) -> None:
 def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     file = tmp_path / "my tools.txt"
     file.write_text(ONE.format(name="a"), encoding="utf-8")
+
+    assert [tool.name for tool in load_tools(file)] == ["a"]
+
+
+def test_a_file_s_name_need_not_be_utf8(tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"\xff.py")
+    file.write_text(ONE.format(name="a"))
 
     assert [tool.name for tool in load_tools(file)] == ["a"]
 

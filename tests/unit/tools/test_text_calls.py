@@ -184,7 +184,7 @@ def test_a_number_for_a_text_keeps_every_digit() -> None:
     ("written", "value"),
     [
         ("'it''s'", "its"),
-        (r"'a\tb\x41\u4e2d\'\\'", "a\tbA中'\\"),
+        (r"'a\tb\xe9\u4e2d\'\\'", "a\tbé中'\\"),
         (r"r'C:\temp'", r"C:\temp"),
         (r"'C:\data'", r"C:\data"),
         ('"""two\nlines"""', "two\nlines"),
@@ -435,3 +435,18 @@ def test_a_text_beyond_every_bound_is_not_read() -> None:
     big = json.dumps({"name": "read_file", "arguments": {"path": "x" * (1 << 20)}})
     assert "longer" in refused(f"<tool_call>{big}</tool_call>")
     assert find_tool_calls("x" * (2 << 20), TOOLS) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [r'purge(scope="bin\x64")', r"purge(scope='Release\x86\new')", r'purge(scope="C:\temp\new")'],
+)
+def test_a_path_that_python_would_take_for_codes_is_refused(call: str) -> None:
+    assert "can be read in two ways" in refused(call)
+
+
+@pytest.mark.parametrize("end", ["</think>", ""])
+def test_reasoning_in_the_place_of_the_arguments_is_refused(end: str) -> None:
+    call = {"name": "purge", "arguments": f'<think>{{"scope": "all"}}{end}'}
+
+    assert "could not be read" in refused(json.dumps(call))

@@ -9,7 +9,7 @@ from typing import cast
 from hermes.core.effects import Effect
 from hermes.tools.schema import Schema, outline
 
-from .exact import Repair
+from .exact import Repair, may_round
 from .fits import Enough, TooComplex
 from .fitting import Fitter
 from .reading import Unreadable, read_document
@@ -75,6 +75,8 @@ def read_arguments(
     fitter = Fitter(schema, effect=effect, spell=document.spell, size=len(document.text))
     try:
         values = fitter.fit(schema, document.values, closed="properties" in schema)
+        if not fitter.problems and may_round(document.text):
+            fitter.refuse_rounded(values)
     except Enough:
         values = None
     except (TooComplex, RecursionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import cast
@@ -13,10 +14,19 @@ Path = tuple[str | int, ...]
 """A place in a value: keys and indexes, outermost first."""
 
 SEEN_CHARS = 60
+_NARROW = {0x3000: " ", **{code + 0xFEE0: chr(code) for code in range(0x21, 0x7F)}}
 # Up to here each float that is whole is exactly the number that was written.
 EXACT_FLOATS = 2**53
+_SURE_CHARS = 16
+"""A float tells any two decimals of 15 digits apart."""
+_MAX_DIGITS = 400
+_MAY_ROUND = re.compile(r"[0-9][eE][+-]?[0-9]|[0-9.]{16}")
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,3})?")
+
+
+class Rounded(float):
+    """A float that is not the number that was written; no tool gets one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +79,36 @@ def number_in(text: str) -> int | float | None:
     return whole if whole is not None and exact == whole else number
 
 
+def float_in(text: str) -> float:
+    """The float nearest to a JSON number, marked if its digits are not the written ones."""
+    number = float(text)
+    if math.isinf(number) or (len(text) <= _SURE_CHARS and "e" not in text.lower()):
+        return number
+    try:
+        is_exact = len(text) <= _MAX_DIGITS and Decimal(repr(number)) == Decimal(text)
+    except ArithmeticError:  # an exponent beyond all bounds
+        is_exact = False
+    return number if is_exact else Rounded(number)
+
+
+def may_round(text: str) -> bool:
+    """Whether a JSON text may hold a number that a float rounds; quick, and sure if it is not."""
+    return _MAY_ROUND.search(text) is not None
+
+
+def whole_in(text: str) -> int | None:
+    """The whole number that a JSON number is, all of its digits kept; None if it is none."""
+    try:
+        exact = Decimal(text) if len(text) <= _MAX_DIGITS else None
+        if exact is not None and not exact:
+            return 0
+        if exact is None or exact.adjusted() > _MAX_DIGITS or exact != exact.to_integral_value():
+            return None
+    except ArithmeticError:
+        return None
+    return int(exact)
+
+
 def same(one: object, other: object) -> bool:
     """Whether two plain values are the same JSON: 1 is 1.0, but 1 is not true."""
     if isinstance(one, bool) or isinstance(other, bool):
@@ -103,6 +143,11 @@ def seen(value: object) -> str:
     """A value as JSON, shortened, for texts."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= SEEN_CHARS else text[: SEEN_CHARS - 1] + "…"
+
+
+def narrow(text: str) -> str:
+    """Full-width ASCII as ASCII; nothing else is replaced, so that 10² is not 102."""
+    return unicodedata.normalize("NFC", text.translate(_NARROW))
 
 
 def member_text(member: object) -> str | None:

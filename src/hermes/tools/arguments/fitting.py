@@ -22,7 +22,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import cast
 
 from hermes.core.effects import Effect
@@ -30,7 +29,18 @@ from hermes.core.json import as_list, as_object
 from hermes.core.problems import did_you_mean
 from hermes.tools.schema import ALIASES, Schema, followed
 
-from .exact import EXACT_FLOATS, SEEN_CHARS, Path, Repair, has_repeats, joined, kind_of, same, seen
+from .exact import (
+    SEEN_CHARS,
+    Path,
+    Repair,
+    Rounded,
+    has_repeats,
+    joined,
+    kind_of,
+    same,
+    seen,
+    whole_in,
+)
 from .examples import WORDS, such_as
 from .fits import Enough, Spell, TooComplex
 from .objects import fit_object
@@ -167,7 +177,7 @@ class Fitter:
         self, node: Schema, members: Sequence[object], value: object, path: Path
     ) -> object:
         for member in members:
-            if same(member, value):
+            if same(member, value) and not isinstance(value, Rounded):
                 return member if isinstance(value, float) else value
         text = self._spelling(value, path)
         found = None if text is None else meant(members, text, node, effect=self.effect)
@@ -184,8 +194,10 @@ class Fitter:
         kind = kind_of(value)
         if kind in wanted or (kind == "integer" and "number" in wanted):
             return value
-        if isinstance(value, float) and "integer" in wanted and value.is_integer():
-            return self._whole(value, path)
+        if isinstance(value, float) and "integer" in wanted:
+            whole = whole_in(self.spell(path) or repr(value))
+            if whole is not None:
+                return whole
         spelling = self._spelling(value, path)
         found = [item for name in wanted for item in conversions(name, value, spelling)]
         if found and all(same(found[0][1], converted) for _, converted in found):
@@ -211,14 +223,6 @@ class Fitter:
             if found is not None and found[0] != value:
                 return cast("str", self.repaired(path, value, *found))
         return value
-
-    def _whole(self, value: float, path: Path) -> int | float:
-        """JSON knows no difference between 3.0 and 3; Python does.
-
-        A float that Python had to round stays one, and no `int` parameter will take it.
-        """
-        text = None if abs(value) < EXACT_FLOATS else self.spell(path) or repr(value)
-        return int(value) if text is None or Decimal(text) == Decimal(value) else value
 
     def _fit_array(self, node: Schema, value: list[object], path: Path) -> list[object]:
         first = as_list(node.get("prefixItems"))
@@ -261,6 +265,18 @@ class Fitter:
             for inner, text in violations(self.root, node, value):
                 self.problem((*path, *inner), text)
         return value
+
+    def refuse_rounded(self, value: object, path: Path = ()) -> None:
+        """Tell of each number in a fitted value that Python had to round."""
+        if isinstance(value, dict):
+            for name, item in cast("dict[str, object]", value).items():
+                self.refuse_rounded(item, (*path, name))
+        elif isinstance(value, list):
+            for index, item in enumerate(cast("list[object]", value)):
+                self.refuse_rounded(item, (*path, index))
+        elif isinstance(value, Rounded):
+            written = self.spell(path) or repr(float(value))
+            self.problem(path, f"{written:.60} cannot be held exactly; send fewer digits")
 
     def _spelling(self, value: object, path: Path) -> str | None:
         """A scalar as text; None for what has no short form: null, arrays, objects."""

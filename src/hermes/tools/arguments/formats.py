@@ -8,7 +8,6 @@ is `2027-01-05`, but `1/5/2027` could be May or January and is refused.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -16,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from hermes.core.effects import Effect
+
+from .exact import narrow
 
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _LOOSE_DATE = r"(\d{4})\s*(?:[-/.]|年)\s*(\d{1,2})\s*(?:[-/.]|月)\s*(\d{1,2})\s*[日号]?"
@@ -46,7 +47,7 @@ _EMAIL = re.compile(r"[^\s@<>,;:\"()\[\]]+@[^\s@<>,;:\"()\[\]]*[^\s@<>,;:\"()\[\
 _NAMED_EMAIL = re.compile(r"[^<>@]*<([^<>]+)>")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PAIRS = ('""', "''", "``", "“”", "‘’", "「」", "《》", "<>")
-_TRAILING = ",;，；。、.!！ \t"
+_TRAILING = ",;，；。、. \t"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def _is_path(text: str) -> bool:
 
 def _plain(text: str) -> str:
     """Full-width digits and marks as ASCII has them."""
-    return unicodedata.normalize("NFKC", tidy(text))
+    return narrow(tidy(text))
 
 
 def _near_date(text: str, _: Effect) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .unreadable import Unreadable
+from .text_marks import REASONING, REASONING_END, after_reasoning
+from .unreadable import Hopeless, Unreadable
 
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _LANGUAGE = re.compile(r"[ \t]*(?:[A-Za-z][\w+-]*)?[\s\ufeff\u200b]*")
@@ -17,6 +18,27 @@ _INSIDE_ANOTHER = re.compile(r"(?:[\"'“”‘’＂]\s*[:：]|[,，])\s*$")
 _GOES_ON = re.compile(r"\s*[,:，：]\s*[^\s,;.。]")
 _ONE_TOO_MANY = re.compile(r"[\s;,.]*[}\])｝］）][\s;,.。；，\ufeff\u200b]*")
 _CLOSING = re.compile(r"[}\]]")
+_WRAPPED = re.compile(r"<(arguments|args|parameters|params|input|json)>\s*")
+_MAX_LEAD_CHARS = 200
+_LEAD_ENDS = (":", "：")
+# Whoever denies, supposes, shows or thinks does not call; digits and quotes may be arguments.
+_DOUBT = re.compile(
+    r"\b(?:no|not|never|cannot|none|nor|neither|don'?t|\w+n['’]t|wrong\w*|instead|without|unless"
+    r"|except|avoid\w*|examples?|e\.g|if|would|should|could|might|may(?:be)?|perhaps|suppose\w*"
+    r"|bad|incorrect\w*|invalid|stop\w*|cancel\w*|refuse\w*|forbid\w*|thoughts?|think\w*"
+    r"|reason\w*|nicht|kein\w*|nie|niemals|falsch\w*|statt\w*|beispiel\w*|ohne|jamais|pas"
+    r"|exemple|nunca|ejemplo|sin)\b"
+    r"|[0-9\"“”„]|不|别|勿|没|非|莫|未|错|无|禁止|取消|例|示范|比如|假如|如果|思考",
+    re.IGNORECASE,
+)
+_CLOSING_WORDS = frozenset(
+    "ok okay done anything else let me know thanks thank you please is that this right fine good"
+    " hope it helps can i help shall proceed go ahead ready looks does work for 好 好的 谢谢"
+    " 可以吗 好吗 完成".split()
+)
+_WORD = re.compile(r"[\w'’]+")
+_CLOSING_MARKS = re.compile(r"[\s\w'’.,;!?…。，；！？\ufeff\u200b\u2060]*")
+_MAX_CLOSING_CHARS = 100
 BLANK = " \t\r\n\ufeff\u200b\u2060"
 
 
@@ -85,3 +107,59 @@ def check_after(found: str, rest: str, *, is_fenced: bool) -> None:
             return
         if not is_fenced or _ONE_TOO_MANY.match(prose):
             raise Unreadable("there is a bracket too many; send exactly one object")
+
+
+def past_reasoning(text: str) -> str:
+    """A text without the closed reasoning that it begins with, so that only the reply is read."""
+    while opening := REASONING.match(text, len(text) - len(text.lstrip(BLANK))):
+        end = after_reasoning(text, opening)
+        if end is None:
+            break
+        text = text[end:]
+    return text
+
+
+def check_reasoning(before: str, after: str) -> None:
+    """See to it that no reasoning stands around the object.
+
+    Raises:
+        Hopeless: Some does; an object in it is no argument.
+    """
+    for text in (before, after):
+        if REASONING.search(text) or REASONING_END.search(text):
+            raise Hopeless("reasoning gives no arguments; send the object alone")
+
+
+def check_words(before: str, after: str, *, is_fenced: bool) -> None:
+    """See to it that the words around the object surely mean nothing.
+
+    Before it a lead may stand that ends in a colon, or at a fence; after it a pleasantry.
+
+    Args:
+        before: All before the object, with its fence.
+        after: All after it, with its fence.
+        is_fenced: The object stands in a fenced block.
+
+    Raises:
+        Hopeless: They may say more than the object, or deny it.
+    """
+    lead, closing = before.strip(BLANK), after.strip(BLANK)
+    if is_fenced and (opening := _FENCE.search(lead)):
+        lead = lead[: opening.start()].strip(BLANK)
+    if fence := _FENCE.match(closing):
+        closing = closing[fence.end() :]
+    elif (tag := _WRAPPED.fullmatch(lead)) and closing == f"</{tag[1]}>":
+        return
+    words = map(str.lower, _WORD.findall(closing))
+    is_pleasant = (
+        len(closing) <= _MAX_CLOSING_CHARS
+        and _CLOSING_MARKS.fullmatch(closing) is not None
+        and all(word in _CLOSING_WORDS for word in words)
+    )
+    is_lead = not lead or (
+        len(lead) <= _MAX_LEAD_CHARS
+        and (is_fenced or lead.endswith(_LEAD_ENDS))
+        and not _DOUBT.search(lead)
+    )
+    if not is_lead or not (is_pleasant or _ONE_TOO_MANY.fullmatch(closing)):
+        raise Hopeless("the words around the object may say more than it; send the object alone")

@@ -34,6 +34,11 @@ def never(_: object) -> bool:
     return False
 
 
+def always(_: object) -> bool:
+    """The look at what any value fits."""
+    return True
+
+
 class QuickLooks:
     """Looks for the parts of one schema, each made once."""
 
@@ -52,12 +57,17 @@ class QuickLooks:
         if look is None:
             node = as_object(schema)
             node = followed(self._root, node) if node is not None else None
-            look = never if node is None else self._make(node, levels)
+            if node is None:
+                look = always if schema is True else never
+            else:
+                look = self._make(node, levels)
             self._made[id(schema), levels] = look
         return look
 
     def _make(self, node: Schema, levels: int) -> Look:
         keys = node.keys() - _NOTES
+        if not keys:
+            return always
         if keys == {"anyOf"}:
             looks = [self.of(branch, levels=0) for branch in as_list(node["anyOf"])]
             return lambda value: any(look(value) for look in looks)

@@ -5,7 +5,8 @@ Strict JSON is taken as it is. Beside it these forms are read, each as a repair:
 - nothing: absent, empty, white space, `null` or `""` → `{}`
 - one object with prose around it, in a fenced block (``` or ~~~, with or without a language,
   closed or not) or bare → the object; two objects or two blocks are refused, since nobody could
-  say which is meant
+  say which is meant. Only for `read` tools the prose is any: for others it is a lead that ends in
+  a colon or at the fence, and a pleasantry. What stands in reasoning is never read
 - what is nearly JSON and has one reading (`relaxed`)
 - the object written as a JSON string, or with every quote escaped → unwrapped, once
 - an array of exactly one object → that object
@@ -29,9 +30,17 @@ from hermes.core import json as plain_json
 from hermes.core.effects import Effect
 from hermes.errors import CodecError
 
-from .exact import Path, Repair
+from .exact import Path, Repair, float_in
 from .guessing import guessed
-from .places import BLANK, Place, check_after, find_place
+from .places import (
+    BLANK,
+    Place,
+    check_after,
+    check_reasoning,
+    check_words,
+    find_place,
+    past_reasoning,
+)
 from .relaxed import as_strict
 from .unreadable import BadNumber, Hopeless, RepeatedKey, Unreadable, cut_after
 
@@ -151,14 +160,19 @@ def _value(text: str, effect: Effect) -> tuple[object, str, list[Repair]]:
 
 def _repaired(text: str, effect: Effect) -> tuple[object, str, list[Repair]] | None:
     """The same for a text that is not strict JSON; None if there is no bracket in it."""
+    text = past_reasoning(text)
     place = find_place(text)
     if place is None:
         return None
+    check_reasoning(text[: place.start], "")
     if _ESCAPED_START.match(text, place.start):
         strict, end, repairs = _without_escapes(text, place.start)
     else:
         strict, end, repairs = _made_strict(text, place.start, effect)
+    check_reasoning("", text[end:])
     check_after(strict, text[end:], is_fenced=place.is_fenced)
+    if effect != "read":
+        check_words(text[: place.start], text[end:], is_fenced=place.is_fenced)
     try:
         value, more = _decoded(strict, effect)
     except json.JSONDecodeError as exc:
@@ -300,7 +314,7 @@ def _depth_exceeds(value: object, limit: int) -> bool:
 
 
 def _finite(text: str) -> float:
-    number = float(text)
+    number = float_in(text)
     if math.isinf(number):
         raise BadNumber(text)
     return number

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from hermes.core.effects import Effect
 
-from .escapes import unescaped
+from .escapes import is_drive_path, unescaped
 from .exact import Repair
 from .unreadable import Hopeless, Unreadable, cut_after
 
@@ -100,6 +100,7 @@ _RULES = {
     "raw1": "raw_text",
     "folder1": "single_quotes",
 }
+_PYTHON_KINDS = frozenset({"single", "block"})
 _LITERAL_KINDS = frozenset({"raw", "raw1", "folder", "folder1"})
 
 
@@ -130,7 +131,12 @@ def as_strict(text: str, start: int, *, effect: Effect) -> Strict:
         Hopeless: It has no end, computes something, or has two readings.
         Unreadable: It is something else than the forms above.
     """
-    return _Translation(text, start, effect).run()
+    translation = _Translation(text, start, effect)
+    strict = translation.run()
+    if translation.has_drive_path and translation.has_literal:
+        translation = _Translation(text, start, effect, are_paths_literal=True)
+        strict = translation.run()
+    return strict
 
 
 @dataclass(slots=True)
@@ -147,11 +153,16 @@ class _Translation:
     source: str
     position: int
     effect: Effect
+    are_paths_literal: bool = False
     out: list[str] = field(default_factory=list[str])
     stack: list[_Open] = field(default_factory=list[_Open])
     repairs: list[Repair] = field(default_factory=list[Repair])
     noted: set[str] = field(default_factory=set[str])
     work: int = 0
+    has_drive_path: bool = False
+    """Some string of legal escapes may be a path that nobody escaped."""
+    has_literal: bool = False
+    """The backslashes of some string are literal."""
     last: str = ""
     """The last mark, or "v" after a value."""
 
@@ -282,7 +293,15 @@ class _Translation:
             value, rule = body, "backslashes" if "\\" in body else ""
         else:
             self.work += _BACKSLASH_WORK
-            value, rule = unescaped(body, quote=_QUOTES[kind], effect=self.effect)
+            value, rule = unescaped(
+                body,
+                quote=_QUOTES[kind],
+                effect=self.effect,
+                is_python=kind in _PYTHON_KINDS,
+                are_paths_literal=self.are_paths_literal,
+            )
+            self.has_literal |= rule == "backslashes"
+            self.has_drive_path |= is_drive_path(body)
         if rule and len(self.repairs) < _MAX_REPAIRS:
             self.repairs.append(Repair(path="", before=written, after=value, rule=rule))
         if "\n" in body or "\r" in body or "\t" in body:

@@ -106,5 +106,7 @@ def _may_stand_alone(fitter: Fits, items: object, value: object) -> bool:
         return False
     if not isinstance(value, str):
         return isinstance(value, dict | bool | int | float)
+    if not value.strip():
+        return False  # nothing, or one item that is nothing
     has_space = any(map(str.isspace, value))
     return not _SEVERAL.search(value) and (fitter.effect == "read" or not has_space)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .escapes import unescaped
+from .escapes import is_drive_path, two_readings, unescaped
 from .unreadable import Hopeless
 
 MAX_DEPTH = 64
@@ -184,9 +184,12 @@ class _Reader:
         if prefix in ("r", "R") or "\\" not in body:
             return body, end + len(quote)
         try:
-            return unescaped(body, quote=quote, effect="unsafe")[0], end + len(quote)
+            value, rule = unescaped(body, quote=quote, effect="unsafe", is_python=True)
         except Hopeless as exc:
             raise NotLiteral(str(exc)) from exc
+        if rule != "backslashes" and is_drive_path(body):
+            raise NotLiteral(str(two_readings(body)))
+        return value, end + len(quote)
 
     def _problem(self, at: int, message: str) -> NotLiteral:
         if at >= len(self._text.rstrip()):

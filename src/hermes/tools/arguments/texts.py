@@ -10,6 +10,7 @@ from hermes.tools.schema import Schema
 
 from .exact import seen
 from .formats import FORMATS, tidy
+from .patterns import too_slow
 
 _KEYWORDS = frozenset({"minLength", "maxLength", "pattern", "format"})
 
@@ -29,6 +30,8 @@ def misfit(node: Schema, text: str) -> str:
     if form is not None and not form.is_one(text):
         return f"{seen(text)} is not {form.named}"
     pattern = node.get("pattern")
+    if isinstance(pattern, str) and (fault := too_slow(pattern, text)):
+        return fault
     if isinstance(pattern, str) and not re.search(pattern, text):
         return f"{seen(text)} does not match the pattern {pattern:.80}"
     return ""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from hermes.core.effects import Effect
 from hermes.core.json import as_list, as_object
 from hermes.tools.schema import ALIASES, Schema
 
-from .exact import member_text
+from .exact import member_text, narrow
 
-_STRAY = " \t\r\n\"'`“”‘’„＂＇「」『』《》<>()（）[]【】,.;:!?，。；：！？、…"
+# Never a sign that could deny, compare or count: `!paid` is not `paid`.
+_QUOTES = "\"'`“”‘’„＂＇「」『』《》"
+_BRACKETS = ("()", "（）", "[]", "【】")
+_STOPS = ",.;:，。；：、…"
 _SEPARATORS = re.compile(r"[\s_‐‑–-]+")
 _COMMA = re.compile(r"[,，、;；]")
 _NOTE = r"\s*[\"'`”’]?\s*(?:[(（]([^()（）]{1,40})[)）]|[=:：]\s*([^\s,，;；、。()（）]{1,20}))"
@@ -24,7 +26,7 @@ def fold(text: str) -> str:
 
     The same under every locale.
     """
-    plain = unicodedata.normalize("NFKC", text).casefold().replace("\u0307", "").replace("ı", "i")
+    plain = narrow(text).casefold().replace("\u0307", "").replace("ı", "i")
     return _SEPARATORS.sub("_", plain.strip())
 
 
@@ -46,7 +48,7 @@ def meant(
     if len(exact) == 1:
         return exact[0], "enum_match"
     table = _Table(spelled, node, effect)
-    for candidate in (trimmed, text.strip(_STRAY)):
+    for candidate in (trimmed, table.bare(text)):
         if (found := table.find(candidate)) is not None:
             return found
     if effect != "read":
@@ -55,7 +57,7 @@ def meant(
     has_letter = any(map(str.isalpha, first))  # "1,000" is no 1
     if not rest or not has_letter or any(table.is_known(part) for part in rest):
         return None
-    found = table.find(first.strip(_STRAY))
+    found = table.find(table.bare(first))
     return None if found is None else (found[0], "before_comma")
 
 
@@ -65,6 +67,9 @@ class _Table:
     def __init__(
         self, spelled: Sequence[tuple[object, str | None]], node: Schema, effect: Effect
     ) -> None:
+        self._has_marks = any(
+            written is not None and not any(map(str.isalnum, written)) for _, written in spelled
+        )
         self._members: dict[str, list[object]] = {}
         for member, written in spelled:
             if written is not None:
@@ -80,6 +85,10 @@ class _Table:
             for word in dict.fromkeys(map(fold, words)):
                 self._aliases.setdefault(word, []).append(member)
 
+    def bare(self, text: str) -> str:
+        """A text without stray marks, unless a mark may itself be a member."""
+        return text.strip() if self._has_marks else bare(text)
+
     def find(self, text: str) -> tuple[object, str] | None:
         """The one member of this spelling, or of this alias."""
         folded = fold(text)
@@ -92,8 +101,19 @@ class _Table:
 
     def is_known(self, text: str) -> bool:
         """Whether a text names a member, or several."""
-        folded = fold(text.strip(_STRAY))
+        folded = fold(self.bare(text))
         return folded in self._members or folded in self._aliases
+
+
+def bare(text: str) -> str:
+    """A text without quotes, brackets around the whole of it, and a sentence's end marks."""
+    before = ""
+    while text != before:
+        before = text
+        text = text.strip().strip(_QUOTES).rstrip(_STOPS)
+        if text[:1] + text[-1:] in _BRACKETS:
+            text = text[1:-1]
+    return text
 
 
 def declared(node: Schema) -> Mapping[str, Sequence[str]]:
@@ -107,4 +127,4 @@ def _described(member: str, description: str) -> Iterable[str]:
     for match in re.finditer(rf"(?<![\w-]){re.escape(member)}(?![\w-]){_NOTE}", description):
         for word in _COMMA.split(match[1] or match[2]):
             if not _ASCII_LETTER.search(word):
-                yield word.strip(_STRAY)
+                yield bare(word)

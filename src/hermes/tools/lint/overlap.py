@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Literal
 
 from hermes.tools.base import Tool
@@ -45,6 +46,7 @@ def _name(name: str) -> frozenset[str]:
     return frozenset(_SAME.get(word, _singular(word)) for word in words_of(name))
 
 
+@lru_cache(maxsize=1024)  # each tool is compared with all others
 def _terms(text: str) -> frozenset[str]:
     """What a sentence is about: its words without fillers, Chinese by pairs of characters."""
     found = {_singular(word) for word in words_of(text)} - _FILLERS
