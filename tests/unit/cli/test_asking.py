@@ -6,6 +6,7 @@ import codecs
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -123,6 +124,7 @@ def _take_terminal() -> None:
     import termios
 
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
 
 
 @pytest.fixture
