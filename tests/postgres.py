@@ -10,7 +10,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -247,6 +247,10 @@ class Line:
         for each in (writer, far_writer):
             each.close()
         await asyncio.gather(there, back, return_exceptions=True)
+        for each in (writer, far_writer):
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await each.wait_closed()
 
     async def _forward(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_answer: bool
