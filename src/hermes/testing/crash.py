@@ -193,7 +193,7 @@ class CrashTest:
         if self._mutation is not None:
             self._mutation()
 
-        striker = Striker(point, blow)
+        striker = Striker(point, blow, is_quiet=outside.is_quiet)
 
         def act(reached: Point) -> None:
             outside.add(Seen(life=0, kind="point", name=reached.name, place=reached.nth))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Lock
+from threading import Event, Lock, current_thread, main_thread
 from typing import Literal
 
 from hermes.core.failpoints import set_hook
@@ -18,6 +18,7 @@ Blow = Literal["kill", "stop"]
 lets it go on."""
 
 _LONGEST_TRANSACTION_S = 0.5
+_LONGEST_DEED_S = 0.5
 _SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
@@ -57,13 +58,17 @@ class Striker:
     A process that is to stand still is stopped between its transactions: within one it would hold
     the database's locks, and nobody could show that he takes its work over.
 
+    A blow from a thread beside the loop waits for a tool that was just written down: whoever later
+    looks whether it took place must find what it did.
+
     Args:
         point: Where; None for nowhere.
         blow: How.
+        is_quiet: No tool is between being written down and being over.
     """
 
-    def __init__(self, point: Point | None, blow: Blow) -> None:
-        self._point, self._blow = point, blow
+    def __init__(self, point: Point | None, blow: Blow, *, is_quiet: Event) -> None:
+        self._point, self._blow, self._is_quiet = point, blow, is_quiet
         self._is_idle = Event()
         self._is_idle.set()
 
@@ -72,6 +77,8 @@ class Striker:
         if point == self._point:
             if self._blow == "stop" and not point.name.startswith("store."):
                 self._is_idle.wait(_LONGEST_TRANSACTION_S)
+            if current_thread() is not main_thread():
+                self._is_quiet.wait(_LONGEST_DEED_S)
             os.kill(os.getpid(), _SIGNALS[self._blow])
         match point.name:
             case "store.begin.before":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Literal, cast
 
 from hermes.app import Agent
@@ -58,10 +60,16 @@ class Outside:
 
     Each line is one write to a file opened for appending: it is there whole, whatever becomes of
     the process.
+
+    Attributes:
+        is_quiet: No tool is between being written down and being over.
     """
 
     def __init__(self, path: Path, *, life: int = 0) -> None:
         self.path, self.life = path, life
+        self.is_quiet = Event()
+        self.is_quiet.set()
+        self._at_work = 0
 
     def add(self, seen: Seen) -> None:
         """Write one thing down."""
@@ -71,6 +79,19 @@ class Outside:
             os.write(fd, line)
         finally:
             os.close(fd)
+
+    @contextmanager
+    def deed(self, seen: Seen) -> Generator[None]:
+        """Write down that a tool begins; what it does follows inside the block."""
+        self._at_work += 1
+        self.is_quiet.clear()
+        try:
+            self.add(seen)
+            yield
+        finally:
+            self._at_work -= 1
+            if not self._at_work:
+                self.is_quiet.set()
 
     def read(self) -> list[Seen]:
         """Everything so far, in order."""
@@ -169,8 +190,8 @@ def _watched_tool(tool: Tool, outside: Outside) -> Tool:
             effect=tool.effect,
             digest=_digest(arguments),
         )
-        outside.add(seen)
-        result = await tool.invoke(arguments, context)
+        with outside.deed(seen):
+            result = await tool.invoke(arguments, context)
         outside.add(replace(seen, is_over=True, digest=_digest(result)))
         return result
 
