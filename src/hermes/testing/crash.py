@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from hermes.config import Settings
 from hermes.core.clock import SystemClock
 from hermes.errors import StoreUnavailableError
 from hermes.store import Store, Worker, open_store
+from hermes.tools import builtin_tools
 
 from .faults import Blow, Point, Striker, at_each_point
 from .outside import Outside, Seen
@@ -137,9 +139,15 @@ class CrashTest:
 
     def clean(self) -> Outcome:
         """Run without a crash; what comes out is what every other run has to come to."""
+        self._load()
         outcome = self._run([], "kill")
         self._clean = outcome.history
         return outcome
+
+    def _load(self) -> None:
+        """Make once what every life needs; each inherits it by its fork."""
+        import_module("hermes.tools.plugins.host")  # as an application does at its first run
+        builtin_tools(self._settings.tool_groups, options=self._settings.builtin)
 
     @property
     def points(self) -> list[Point]:
