@@ -19,7 +19,8 @@ from hermes.core.events import (
     WaitKind,
 )
 from hermes.core.message import Message
-from hermes.store.base import Also, Lease, NewTask, Review, Store, Wait, Worker
+from hermes.store.base import Store
+from hermes.store.values import Also, Lease, NewTask, Review, Wait, Worker
 from hermes.testing.clock import START
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

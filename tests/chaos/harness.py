@@ -23,7 +23,7 @@ from hermes.config import Settings
 from hermes.core.events import ReviewDecision
 from hermes.errors import ConflictError, StoreError
 from hermes.store import Review, TaskQuery
-from hermes.store.base import MAX_TASKS
+from hermes.store.values import MAX_TASKS
 from tests.chaos.history import History, read_history
 from tests.chaos.plant.tools import CHILDREN
 from tests.chaos.world import read_log

@@ -22,7 +22,7 @@ from hermes.core.events import (
 from hermes.core.task import Task, fold
 from hermes.errors import TransitionError
 from hermes.store import MessageRow, Review, Store, TaskQuery, Wait
-from hermes.store.base import MAX_TASKS
+from hermes.store.values import MAX_TASKS
 
 ONCE = frozenset({"unsafe", "reconcile"})
 """Classes whose calls take place at most once, unless a person says again."""

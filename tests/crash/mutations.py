@@ -14,7 +14,7 @@ from hermes.core.events import Recorded
 from hermes.core.message import Message
 from hermes.loop.journal import Journal
 from hermes.store import NOTHING, Also, Lease, SQLiteStore, Submitted, queries
-from hermes.store.base import NO_BLOBS
+from hermes.store.values import NO_BLOBS
 
 _FENCE = re.compile(r"((?:m\.)?worker_id = \S+) AND ((?:m\.)?token = [^\s;]+)")
 

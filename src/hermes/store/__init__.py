@@ -1,32 +1,28 @@
 """The journal: events, tasks, messages in lanes, workers."""
 
-from hermes.store.base import (
+from hermes.store.base import Maintenance, Store, TaskReader, TaskWriter, WorkerTable
+from hermes.store.memory import MemoryStore
+from hermes.store.queries import Migration
+from hermes.store.sqlite import SQLiteStore
+from hermes.store.url import is_away, open_store, pending_migrations
+from hermes.store.values import (
     MAX_TASKS,
     NOTHING,
     Also,
     EffectRow,
     EffectState,
     Lease,
-    Maintenance,
     MessageRow,
     MessageState,
     NewTask,
     Pruned,
     Review,
-    Store,
     StoreStatus,
     Submitted,
     TaskQuery,
-    TaskReader,
-    TaskWriter,
     Wait,
     Worker,
-    WorkerTable,
 )
-from hermes.store.memory import MemoryStore
-from hermes.store.queries import Migration
-from hermes.store.sqlite import SQLiteStore
-from hermes.store.url import is_away, open_store, pending_migrations
 
 __all__ = [
     "MAX_TASKS",

@@ -22,22 +22,6 @@ from hermes.errors import (
     StaleLeaseError,
     StoreUnavailableError,
 )
-from hermes.store.base import (
-    NO_BLOBS,
-    NOTHING,
-    Also,
-    EffectRow,
-    Lease,
-    MessageRow,
-    NewTask,
-    Pruned,
-    Review,
-    StoreStatus,
-    Submitted,
-    TaskQuery,
-    Wait,
-    Worker,
-)
 from hermes.store.hints import Hints
 from hermes.store.memory_lanes import MemoryLanes
 from hermes.store.memory_prune import MemoryPruning
@@ -52,6 +36,22 @@ from hermes.store.rules import (
     has_ended,
     new_task,
     settles_again,
+)
+from hermes.store.values import (
+    NO_BLOBS,
+    NOTHING,
+    Also,
+    EffectRow,
+    Lease,
+    MessageRow,
+    NewTask,
+    Pruned,
+    Review,
+    StoreStatus,
+    Submitted,
+    TaskQuery,
+    Wait,
+    Worker,
 )
 
 

@@ -11,8 +11,8 @@ from hermes.core import json
 from hermes.core.clock import Clock
 from hermes.core.message import Message
 from hermes.errors import ConflictError
-from hermes.store.base import Lease, MessageRow, MessageState
 from hermes.store.rules import body_digest
+from hermes.store.values import Lease, MessageRow, MessageState
 
 
 @dataclass(slots=True, kw_only=True)

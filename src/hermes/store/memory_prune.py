@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermes.core.task import Task
-from hermes.store.base import Pruned
 from hermes.store.memory_lanes import MemoryLanes
 from hermes.store.memory_streams import MemoryStreams
 from hermes.store.memory_waits import MemoryWaits
+from hermes.store.values import Pruned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

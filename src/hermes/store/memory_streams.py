@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from hermes.core.events import Recorded
 from hermes.core.task import Task, TaskStatus
 from hermes.errors import ConflictError, NotFoundError
-from hermes.store.base import NewTask, TaskQuery
 from hermes.store.rules import blob_names, new_task
+from hermes.store.values import NewTask, TaskQuery
 
 
 @dataclass(slots=True, kw_only=True)

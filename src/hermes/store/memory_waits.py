@@ -11,7 +11,6 @@ from hermes.core.clock import Clock
 from hermes.core.events import ReviewDecision
 from hermes.core.task import Task
 from hermes.errors import NotFoundError
-from hermes.store.base import EffectRow, Review, Wait
 from hermes.store.memory_lanes import MemoryLanes
 from hermes.store.rules import (
     WAKER,
@@ -23,6 +22,7 @@ from hermes.store.rules import (
     has_ended,
     wake_message,
 )
+from hermes.store.values import EffectRow, Review, Wait
 
 FindTask = Callable[[str], Task | None]
 HasUnsettled = Callable[[str, str], bool]

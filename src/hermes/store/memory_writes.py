@@ -10,11 +10,11 @@ from hermes.core.events import Recorded
 from hermes.core.message import Message
 from hermes.core.task import TaskStatus
 from hermes.errors import NotFoundError
-from hermes.store.base import NOTHING, Also, EffectRow, Lease, NewTask
 from hermes.store.memory_lanes import MemoryLanes
 from hermes.store.memory_streams import MemoryStreams, Stream
 from hermes.store.memory_waits import MemoryWaits
 from hermes.store.rules import advance, check_stream
+from hermes.store.values import NOTHING, Also, EffectRow, Lease, NewTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

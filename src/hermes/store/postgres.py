@@ -22,7 +22,17 @@ from hermes.store import postgres_reads as reads
 from hermes.store import postgres_transactions as transactions
 from hermes.store import postgres_upkeep as upkeep
 from hermes.store import postgres_waits as waits
-from hermes.store.base import (
+from hermes.store.postgres_connection import Connection, connect, read_address, translating
+from hermes.store.postgres_hints import Hints
+from hermes.store.postgres_migrate import check, migrate
+from hermes.store.postgres_pool import Pool
+from hermes.store.postgres_quick import LastWrites
+from hermes.store.postgres_silent import ending_silent
+from hermes.store.postgres_transaction import Quick, Transaction, Transactor
+from hermes.store.postgres_writes import Change
+from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, todo_row, worker_row
+from hermes.store.rules import new_task
+from hermes.store.values import (
     NO_BLOBS,
     NOTHING,
     Also,
@@ -37,16 +47,6 @@ from hermes.store.base import (
     Wait,
     Worker,
 )
-from hermes.store.postgres_connection import Connection, connect, read_address, translating
-from hermes.store.postgres_hints import Hints
-from hermes.store.postgres_migrate import check, migrate
-from hermes.store.postgres_pool import Pool
-from hermes.store.postgres_quick import LastWrites
-from hermes.store.postgres_silent import ending_silent
-from hermes.store.postgres_transaction import Quick, Transaction, Transactor
-from hermes.store.postgres_writes import Change
-from hermes.store.rows import Child, batch, new_task_row, outgoing, prepare, todo_row, worker_row
-from hermes.store.rules import new_task
 
 R = TypeVar("R")
 

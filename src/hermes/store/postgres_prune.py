@@ -7,10 +7,10 @@ from typing import cast
 
 from psycopg import errors
 
-from hermes.store.base import Pruned
 from hermes.store.postgres_connection import Address, Connection, connect, translated
 from hermes.store.postgres_transaction import Transaction, Transactor
 from hermes.store.queries import postgres
+from hermes.store.values import Pruned
 
 _TREES = 50
 _ROWS = 500

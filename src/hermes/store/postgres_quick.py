@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from hermes.core.clock import to_micros
 from hermes.core.task import TaskStatus
 from hermes.errors import HermesError
-from hermes.store.base import Lease
 from hermes.store.postgres_transaction import Quick
 from hermes.store.postgres_writes import Change, event_values
 from hermes.store.rows import encode_status
 from hermes.store.rules import advance, check_stream
+from hermes.store.values import Lease
 
 _KEPT = 1024
 

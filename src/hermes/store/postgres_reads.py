@@ -17,7 +17,6 @@ from hermes.core.events import Recorded
 from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import NotFoundError
-from hermes.store.base import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
 from hermes.store.driver import Row
 from hermes.store.postgres_connection import Connection
 from hermes.store.postgres_transaction import Values
@@ -33,6 +32,7 @@ from hermes.store.rows import (
     read_worker,
 )
 from hermes.store.rules import has_ended, is_blob_name
+from hermes.store.values import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
 
 _ABOVE_ALL_KEYS = 2**63 - 1
 

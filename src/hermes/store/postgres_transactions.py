@@ -14,13 +14,13 @@ from hermes.errors import ConflictError, NotFoundError, StaleLeaseError
 from hermes.store import postgres_lanes as lanes
 from hermes.store import postgres_waits as waits
 from hermes.store import postgres_writes as writes
-from hermes.store.base import Lease, Submitted
 from hermes.store.driver import Row
 from hermes.store.postgres_quick import Written
 from hermes.store.postgres_transaction import Transaction
 from hermes.store.postgres_writes import NOTHING, Change, Held
 from hermes.store.rows import Batch, Child, Outgoing, encode_status, read_lease, read_todo
 from hermes.store.rules import settles_again
+from hermes.store.values import Lease, Submitted
 
 
 async def submit(

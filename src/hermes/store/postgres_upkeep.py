@@ -11,10 +11,10 @@ from typing import cast
 import anyio
 
 from hermes.errors import InputError, StoreUnavailableError
-from hermes.store.base import StoreStatus
 from hermes.store.postgres_connection import SCHEMA, Address, Connection
 from hermes.store.postgres_migrate import newest_version, read_version
 from hermes.store.queries import postgres
+from hermes.store.values import StoreStatus
 
 
 async def status(connection: Connection) -> StoreStatus:

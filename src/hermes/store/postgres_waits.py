@@ -16,7 +16,6 @@ from hermes.core.clock import from_micros
 from hermes.core.events import ReviewDecision
 from hermes.errors import NotFoundError
 from hermes.store import postgres_lanes as lanes
-from hermes.store.base import Review, Wait
 from hermes.store.postgres_transaction import Transaction
 from hermes.store.rows import outgoing, read_review, wait_row
 from hermes.store.rules import (
@@ -27,6 +26,7 @@ from hermes.store.rules import (
     ends_by_time,
     wake_message,
 )
+from hermes.store.values import Review, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

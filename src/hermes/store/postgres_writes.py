@@ -12,7 +12,6 @@ from hermes.core.task import TaskStatus
 from hermes.errors import NotFoundError
 from hermes.store import postgres_lanes as lanes
 from hermes.store import postgres_waits as waits
-from hermes.store.base import EffectRow, Lease
 from hermes.store.driver import Row
 from hermes.store.postgres_transaction import Transaction
 from hermes.store.rows import (
@@ -26,6 +25,7 @@ from hermes.store.rows import (
     read_effect,
 )
 from hermes.store.rules import advance, check_stream, claim_effect
+from hermes.store.values import EffectRow, Lease
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Protocol, TypeVar, cast
 
 from hermes.core import json
-from hermes.store.base import Pruned
 from hermes.store.driver import Cursor, Value
 from hermes.store.queries import sql
 from hermes.store.upkeep import gives_back
+from hermes.store.values import Pruned
 
 R = TypeVar("R")
 

@@ -16,7 +16,6 @@ from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import NotFoundError
 from hermes.store import task_list
-from hermes.store.base import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
 from hermes.store.driver import Cursor
 from hermes.store.queries import sql
 from hermes.store.rows import (
@@ -30,6 +29,7 @@ from hermes.store.rows import (
     read_worker,
 )
 from hermes.store.rules import has_ended, is_blob_name
+from hermes.store.values import EffectRow, MessageRow, Review, TaskQuery, Wait, Worker
 
 
 def task(cursor: Cursor, task_id: str) -> Task:

@@ -23,7 +23,16 @@ from hermes.core.message import Message
 from hermes.core.task import Task, TaskStatus
 from hermes.core.todo import Todo
 from hermes.errors import CodecError
-from hermes.store.base import (
+from hermes.store.driver import Row, Value
+from hermes.store.rules import (
+    blob_names,
+    body_digest,
+    check_also,
+    check_blobs,
+    encode_all,
+    new_task,
+)
+from hermes.store.values import (
     NO_BLOBS,
     Also,
     EffectRow,
@@ -34,15 +43,6 @@ from hermes.store.base import (
     Review,
     Wait,
     Worker,
-)
-from hermes.store.driver import Row, Value
-from hermes.store.rules import (
-    blob_names,
-    body_digest,
-    check_also,
-    check_blobs,
-    encode_all,
-    new_task,
 )
 
 _KEPT_STATUSES = 256

@@ -27,7 +27,7 @@ from hermes.errors import (
     NotFoundError,
     TransitionError,
 )
-from hermes.store.base import Also, EffectRow, Review, Wait
+from hermes.store.values import Also, EffectRow, Review, Wait
 
 WAKER = "hermes"
 """Sender of the messages that the store itself writes, and who closes reviews of ended tasks."""

@@ -19,7 +19,14 @@ from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import CodecError, ConfigError, InputError, NotFoundError, StoreError
 from hermes.store import lanes, prune, reads, transactions, upkeep, waits
-from hermes.store.base import (
+from hermes.store.checkpoint import Checkpoints
+from hermes.store.connection import Synchronous, open_reader, open_writer, translated
+from hermes.store.driver import Connection, Cursor
+from hermes.store.hints import Hints
+from hermes.store.rows import batch, new_task_row, outgoing, prepare, todo_row, worker_row
+from hermes.store.rules import new_task
+from hermes.store.thread import ConnectionThread, Job, More
+from hermes.store.values import (
     NO_BLOBS,
     NOTHING,
     Also,
@@ -34,13 +41,6 @@ from hermes.store.base import (
     Wait,
     Worker,
 )
-from hermes.store.checkpoint import Checkpoints
-from hermes.store.connection import Synchronous, open_reader, open_writer, translated
-from hermes.store.driver import Connection, Cursor
-from hermes.store.hints import Hints
-from hermes.store.rows import batch, new_task_row, outgoing, prepare, todo_row, worker_row
-from hermes.store.rules import new_task
-from hermes.store.thread import ConnectionThread, Job, More
 from hermes.store.writer import GroupCommit
 
 R = TypeVar("R")

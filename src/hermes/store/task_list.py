@@ -6,9 +6,9 @@ from typing import cast
 
 from hermes.core import json
 from hermes.errors import NotFoundError
-from hermes.store.base import TaskQuery
 from hermes.store.driver import Cursor, Value
 from hermes.store.queries import sql
+from hermes.store.values import TaskQuery
 
 MANY = 2000
 """So many tasks are sorted quickly; of more, the first in an order are found by walking in it."""

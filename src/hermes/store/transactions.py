@@ -16,7 +16,6 @@ from hermes.core.task import TaskStatus
 from hermes.core.todo import Todo
 from hermes.errors import ConflictError, HermesError, NotFoundError, StaleLeaseError
 from hermes.store import waits
-from hermes.store.base import EffectRow, Lease, Submitted
 from hermes.store.driver import Cursor, Value
 from hermes.store.lanes import accepted, advance_lane, put, send
 from hermes.store.queries import sql
@@ -33,6 +32,7 @@ from hermes.store.rows import (
     read_todo,
 )
 from hermes.store.rules import advance, check_stream, claim_effect, settles_again
+from hermes.store.values import EffectRow, Lease, Submitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,10 +11,10 @@ from typing import cast
 import apsw
 
 from hermes.errors import InputError, StoreUnavailableError
-from hermes.store.base import StoreStatus
 from hermes.store.connection import Synchronous
 from hermes.store.driver import Cursor, connect
 from hermes.store.queries import migrations, sql
+from hermes.store.values import StoreStatus
 
 LARGE_WAL_BYTES = 64_000_000
 LARGE_FREE_BYTES = 1_000_000

@@ -11,7 +11,6 @@ from hermes.core import ids, json
 from hermes.core.clock import from_micros
 from hermes.core.events import ReviewDecision
 from hermes.errors import NotFoundError
-from hermes.store.base import Review, Wait
 from hermes.store.driver import Cursor, Value
 from hermes.store.lanes import advance_lane, drop, put_wake
 from hermes.store.queries import sql
@@ -24,6 +23,7 @@ from hermes.store.rules import (
     ends_by_time,
     wake_message,
 )
+from hermes.store.values import Review, Wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

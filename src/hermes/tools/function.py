@@ -8,29 +8,21 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ParamSpec, Protocol, TypeVar, overload
+from typing import ParamSpec, Protocol, TypeVar, Unpack, overload
 
-from hermes.core.effects import Effect
 from hermes.core.json import as_list, as_object, digest
 from hermes.errors import CodecError, ToolDefinitionError
 
 from .base import (
-    DEFAULT_TIMEOUT_S,
-    Approval,
     ArgumentFault,
     Bind,
-    BusinessKey,
-    Health,
     Invoke,
-    KeyScope,
-    Preview,
-    Reconcile,
     RunIn,
     Tool,
     ToolContext,
 )
 from .docstring import read_docstring
-from .options import Options, Place
+from .options import Options, Place, ToolOptions
 from .threads import call_in_thread
 
 P = ParamSpec("P")
@@ -58,20 +50,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    effect: Effect | None = None,
-    group: str = "",
-    timeout_s: float | None = DEFAULT_TIMEOUT_S,
-    reconcile: Reconcile | None = None,
-    key: BusinessKey | str | None = None,
-    key_scope: KeyScope = "root",
-    requires_approval: Approval = False,
-    preview: Preview | None = None,
-    untrusted_output: bool = False,
-    outbound: bool = False,
-    retries: int = 0,
-    concurrency: int | None = None,
-    health: Health | None = None,
-    run_in: RunIn = "thread",
+    **options: Unpack[ToolOptions],
 ) -> Decorator: ...
 
 
@@ -81,20 +60,7 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    effect: Effect | None = None,
-    group: str = "",
-    timeout_s: float | None = DEFAULT_TIMEOUT_S,
-    reconcile: Reconcile | None = None,
-    key: BusinessKey | str | None = None,
-    key_scope: KeyScope = "root",
-    requires_approval: Approval = False,
-    preview: Preview | None = None,
-    untrusted_output: bool = False,
-    outbound: bool = False,
-    retries: int = 0,
-    concurrency: int | None = None,
-    health: Health | None = None,
-    run_in: RunIn = "thread",
+    **options: Unpack[ToolOptions],
 ) -> Tool[P, R] | Decorator:
     """Make a tool from an async or plain function, or from a bound method.
 
@@ -107,63 +73,19 @@ def tool(
         name: 1 to 64 letters, digits, `_` or `-`; the function's own name if not given.
         description: What the model reads; the docstring without `Args:` and `Raises:` if not
             given, the name in words if there is none.
-        effect: What a repeat would do to the world: `read`, `idempotent`, `reconcile` or
-            `unsafe`; `unsafe` if neither this nor `reconcile` is given.
-        group: Configuration switches a group on and off; "" is always on.
-        timeout_s: Seconds that one call may take; None for no limit.
-        reconcile: Called as `reconcile(idempotency_key, arguments)` when nobody knows whether a
-            call took place: gives its result if it did, `NOT_DONE` if it surely did not, and
-            raises if it cannot tell. Async or plain, within the tool's timeout.
-        key: What makes two calls the same deed, whatever words they are in: a text with
-            parameters in braces, `"{order_id}"`, or a function over the arguments. A deed is done
-            once; a second call gets the first one's result.
-        key_scope: Where a deed is the same: in the `root` task and all below it, or `global`.
-        requires_approval: Whether a person is asked before a call: always, never, or as a function
-            of the arguments says.
-        preview: Called with the tool's arguments, says what a call would do; the person who
-            decides reads it. A parameter `dry_run: bool` of the function itself does the same;
-            models do not see it. Either changes nothing.
-        untrusted_output: What it gives comes from outside and may hold instructions of others:
-            from then on calls that change or send something need a person's leave, unless they
-            are on the allow-list.
-        outbound: It may carry data out even where it only reads, as any request to the web.
-        retries: How often a call is made again after an error that says `retryable`; only for
-            `read` and `idempotent` tools.
-        concurrency: How many of its calls a process runs at a time.
-        health: Says whether the tool can work: true or None if so, false or a text if not. While
-            it cannot, models are not offered it.
-        run_in: Where a plain function runs: in a `thread`, which nothing can stop, or in a
-            `process` of its own, for code that holds the interpreter lock or must end in time.
-            The latter takes the function from its module again: it must stand at the top of one,
-            and take arguments that can be pickled.
+        options: What the tool says of itself; see `ToolOptions`.
 
     Raises:
         ToolDefinitionError: The function cannot be a tool as it is written.
     """
-    options = Options(
-        name=name,
-        description=description,
-        effect=effect,
-        group=group,
-        timeout_s=timeout_s,
-        reconcile=reconcile,
-        key=key,
-        key_scope=key_scope,
-        requires_approval=requires_approval,
-        preview=preview,
-        untrusted_output=untrusted_output,
-        outbound=outbound,
-        retries=retries,
-        concurrency=concurrency,
-        health=health,
-        run_in=run_in,
-        place=Place.of_caller(inspect.currentframe()),
+    made = Options.of(
+        options, name=name, description=description, place=Place.of_caller(inspect.currentframe())
     )
     if function is not None:
-        return _by_signature(function, options)
+        return _by_signature(function, made)
 
     def decorate(function: Callable[P2, R2], /) -> Tool[P2, R2]:
-        return _by_signature(function, options)
+        return _by_signature(function, made)
 
     return decorate
 
@@ -172,21 +94,7 @@ def register_tool(
     name: str,
     description: str,
     parameters_schema: Mapping[str, object],
-    *,
-    effect: Effect | None = None,
-    group: str = "",
-    timeout_s: float | None = DEFAULT_TIMEOUT_S,
-    reconcile: Reconcile | None = None,
-    key: BusinessKey | str | None = None,
-    key_scope: KeyScope = "root",
-    requires_approval: Approval = False,
-    preview: Preview | None = None,
-    untrusted_output: bool = False,
-    outbound: bool = False,
-    retries: int = 0,
-    concurrency: int | None = None,
-    health: Health | None = None,
-    run_in: RunIn = "thread",
+    **options: Unpack[ToolOptions],
 ) -> Decorator:
     """Make a tool from a function and a JSON Schema written by hand.
 
@@ -198,46 +106,17 @@ def register_tool(
         name: 1 to 64 letters, digits, `_` or `-`.
         description: What the model reads.
         parameters_schema: An object schema; `$ref` may point within it only.
-        effect: As in `tool`, and so are all that follow.
-        group: As in `tool`.
-        timeout_s: As in `tool`.
-        reconcile: As in `tool`.
-        key: As in `tool`.
-        key_scope: As in `tool`.
-        requires_approval: As in `tool`.
-        preview: As in `tool`.
-        untrusted_output: As in `tool`.
-        outbound: As in `tool`.
-        retries: As in `tool`.
-        concurrency: As in `tool`.
-        health: As in `tool`.
-        run_in: As in `tool`.
+        options: As in `tool`.
 
     Raises:
         ToolDefinitionError: The schema is wrong, or the function does not take its arguments.
     """
-    options = Options(
-        name=name,
-        description=description,
-        effect=effect,
-        group=group,
-        timeout_s=timeout_s,
-        reconcile=reconcile,
-        key=key,
-        key_scope=key_scope,
-        requires_approval=requires_approval,
-        preview=preview,
-        untrusted_output=untrusted_output,
-        outbound=outbound,
-        retries=retries,
-        concurrency=concurrency,
-        health=health,
-        run_in=run_in,
-        place=Place.of_caller(inspect.currentframe()),
+    made = Options.of(
+        options, name=name, description=description, place=Place.of_caller(inspect.currentframe())
     )
 
     def decorate(function: Callable[P2, R2], /) -> Tool[P2, R2]:
-        return _by_schema(function, parameters_schema, options)
+        return _by_schema(function, parameters_schema, made)
 
     return decorate
 

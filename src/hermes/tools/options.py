@@ -7,14 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
 from types import FrameType
-from typing import Self, get_args
+from typing import Self, TypedDict, get_args
 
 from hermes.core.effects import EFFECTS, Effect, may_repeat
 from hermes.core.json import as_object, digest, dumps
 from hermes.core.problems import did_you_mean
 from hermes.errors import ToolDefinitionError
 
-from .base import Approval, BusinessKey, Health, KeyScope, Preview, Reconcile, RunIn
+from .base import (
+    DEFAULT_TIMEOUT_S,
+    Approval,
+    BusinessKey,
+    Health,
+    KeyScope,
+    Preview,
+    Reconcile,
+    RunIn,
+)
 
 _OFFERED = tuple(effect for effect in EFFECTS if effect != "internal")  # that is Hermes' own
 
@@ -36,12 +45,41 @@ class Place:
         return cls(origin=origin, names=dict(caller.f_locals))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """As in `tool`; `effect` is None where it follows from `reconcile`."""
+class ToolOptions(TypedDict, total=False):
+    """What a tool says of itself, beside its name and description.
 
-    name: str | None
-    description: str | None
+    Attributes:
+        effect: What a repeat would do to the world: `read`, `idempotent`, `reconcile` or
+            `unsafe`; `unsafe` if neither this nor `reconcile` is given.
+        group: Configuration switches a group on and off; "" is always on.
+        timeout_s: Seconds that one call may take; None for no limit.
+        reconcile: Called as `reconcile(idempotency_key, arguments)` when nobody knows whether a
+            call took place: gives its result if it did, `NOT_DONE` if it surely did not, and
+            raises if it cannot tell. Async or plain, within the tool's timeout.
+        key: What makes two calls the same deed, whatever words they are in: a text with
+            parameters in braces, `"{order_id}"`, or a function over the arguments. A deed is done
+            once; a second call gets the first one's result.
+        key_scope: Where a deed is the same: in the `root` task and all below it, or `global`.
+        requires_approval: Whether a person is asked before a call: always, never, or as a function
+            of the arguments says.
+        preview: Called with the tool's arguments, says what a call would do; the person who
+            decides reads it. A parameter `dry_run: bool` of the function itself does the same;
+            models do not see it. Either changes nothing.
+        untrusted_output: What it gives comes from outside and may hold instructions of others:
+            from then on calls that change or send something need a person's leave, unless they
+            are on the allow-list.
+        outbound: It may carry data out even where it only reads, as any request to the web.
+        retries: How often a call is made again after an error that says `retryable`; only for
+            `read` and `idempotent` tools.
+        concurrency: How many of its calls a process runs at a time.
+        health: Says whether the tool can work: true or None if so, false or a text if not. While
+            it cannot, models are not offered it.
+        run_in: Where a plain function runs: in a `thread`, which nothing can stop, or in a
+            `process` of its own, for code that holds the interpreter lock or must end in time.
+            The latter takes the function from its module again: it must stand at the top of one,
+            and take arguments that can be pickled.
+    """
+
     effect: Effect | None
     group: str
     timeout_s: float | None
@@ -56,7 +94,46 @@ class Options:
     concurrency: int | None
     health: Health | None
     run_in: RunIn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`ToolOptions` with its defaults; `effect` is None where it follows from `reconcile`."""
+
+    name: str | None
+    description: str | None
     place: Place
+    effect: Effect | None = None
+    group: str = ""
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    reconcile: Reconcile | None = None
+    key: BusinessKey | str | None = None
+    key_scope: KeyScope = "root"
+    requires_approval: Approval = False
+    preview: Preview | None = None
+    untrusted_output: bool = False
+    outbound: bool = False
+    retries: int = 0
+    concurrency: int | None = None
+    health: Health | None = None
+    run_in: RunIn = "thread"
+
+    @classmethod
+    def of(
+        cls, given: ToolOptions, *, name: str | None, description: str | None, place: Place
+    ) -> Self:
+        """The options as given, the rest by default.
+
+        Raises:
+            ToolDefinitionError: There is no such option.
+        """
+        for word in given.keys() - ToolOptions.__annotations__.keys():
+            raise ToolDefinitionError(
+                f"tool {name or place.origin!r}: there is no option {word!r}",
+                hint=did_you_mean(word, ToolOptions.__annotations__)
+                or f"options: {', '.join(ToolOptions.__annotations__)}",
+            )
+        return cls(name=name, description=description, place=place, **given)
 
     def settled_effect(self, tool: str) -> Effect:
         """The effect class, given or implied.

@@ -8,7 +8,7 @@ from hermes.core.chat import ToolCall, Usage
 from hermes.core.events import ModelReplied, ModelRequested, Recorded, ToolReturned, ToolStarted
 from hermes.core.ids import uuid7
 from hermes.store import SQLiteStore, Store
-from hermes.store.base import Lease
+from hermes.store.values import Lease
 from hermes.testing.clock import FakeClock
 from tests.journal import record, start
 

@@ -99,6 +99,12 @@ LOSSLESS: dict[str, tuple[str, object, list[str]]] = {
         ["escaped_quotes"],
     ),
     "prose-around": ('Sure, here it is: {"a": 1} Anything else?', {"a": 1}, ["prose"]),
+    "R005-fence-and-prose": (
+        'Sure!\n```json\n{"a": 1}\n```\nLet me know if you need more.',
+        {"a": 1},
+        ["fence"],
+    ),
+    "R005-chinese-prose": ('好的，参数如下：\n```\n{"a": 1}\n```\n以上。', {"a": 1}, ["fence"]),
     "tags-around": ('<arguments>{"a": 1}</arguments>', {"a": 1}, ["prose"]),
     "prose-and-question": ('Here: {"a": 1} ok?', {"a": 1}, ["prose"]),
     "one-bracket-too-many": ('{"a": {"b": 1}}}', {"a": {"b": 1}}, ["prose"]),
@@ -248,6 +254,8 @@ GUESSES: dict[str, tuple[str, object]] = {
     "denied-afterwards": ('Here: {"a": 1} is wrong', {"a": 1}),
     "argument-in-prose": ('{"scope": "tmp"} and older_than_days 30', {"scope": "tmp"}),
     "flag-in-prose": ('{"scope": "tmp"} and recursive please', {"scope": "tmp"}),
+    "denied-after-a-fence": ('```json\n{"a": 1}\n```\nDo not run this.', {"a": 1}),
+    "fence-and-more": ('```json\n{"a": 1}\n```\nand recursive please', {"a": 1}),
     "no-colon-before": ('Purging {"a": 1}', {"a": 1}),
     "quotes-inside": (
         '{"note": "he said "hi" to me", "x": 1}',

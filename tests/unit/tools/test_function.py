@@ -547,3 +547,8 @@ def test_a_bad_schema_names_no_tool_that_was_made() -> None:
 
     schema["properties"] = {}
     assert weather.parameters["properties"] == WEATHER["properties"]
+
+
+def test_a_misspelled_option_is_refused_with_the_right_word() -> None:
+    with pytest.raises(ToolDefinitionError, match="requires_approval"):
+        tool(requires_aproval=True)  # pyright: ignore[reportCallIssue]

@@ -36,6 +36,16 @@ _CLOSING_WORDS = frozenset(
     " hope it helps can i help shall proceed go ahead ready looks does work for 好 好的 谢谢"
     " 可以吗 好吗 完成".split()
 )
+# Politeness that only looks like a condition.
+_POLITE = re.compile(
+    r"\b(?:let me know|tell me|feel free)\b[^.!?\n。！？]*"
+    r"|(?:如果?|若)?(?:有|还有)(?:其他|别的|任何)?(?:问题|需要)[^。！？\n]*",
+    re.IGNORECASE,
+)
+_GOES_ON_AS = re.compile(
+    r"[\s.,;，；]*(?:and|also|plus|with|but|then|or|as well|以及|并|另外|还|再|但|然后|或)\b",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[\w'’]+")
 _CLOSING_MARKS = re.compile(r"[\s\w'’.,;!?…。，；！？\ufeff\u200b\u2060]*")
 _MAX_CLOSING_CHARS = 100
@@ -133,7 +143,8 @@ def check_reasoning(before: str, after: str) -> None:
 def check_words(before: str, after: str, *, is_fenced: bool) -> None:
     """See to it that the words around the object surely mean nothing.
 
-    Before it a lead may stand that ends in a colon, or at a fence; after it a pleasantry.
+    Before it a lead may stand that ends in a colon, or at a fence; after it a pleasantry, and after
+    a fence a short text that denies nothing and does not go on with the arguments.
 
     Args:
         before: All before the object, with its fence.
@@ -150,16 +161,29 @@ def check_words(before: str, after: str, *, is_fenced: bool) -> None:
         closing = closing[fence.end() :]
     elif (tag := _WRAPPED.fullmatch(lead)) and closing == f"</{tag[1]}>":
         return
-    words = map(str.lower, _WORD.findall(closing))
-    is_pleasant = (
-        len(closing) <= _MAX_CLOSING_CHARS
-        and _CLOSING_MARKS.fullmatch(closing) is not None
-        and all(word in _CLOSING_WORDS for word in words)
-    )
+    is_end = _says_nothing_after_a_fence(closing) if fence else _is_pleasant(closing)
     is_lead = not lead or (
         len(lead) <= _MAX_LEAD_CHARS
         and (is_fenced or lead.endswith(_LEAD_ENDS))
         and not _DOUBT.search(lead)
     )
-    if not is_lead or not (is_pleasant or _ONE_TOO_MANY.fullmatch(closing)):
+    if not is_lead or not (is_end or _ONE_TOO_MANY.fullmatch(closing)):
         raise Hopeless("the words around the object may say more than it; send the object alone")
+
+
+def _is_pleasant(closing: str) -> bool:
+    words = map(str.lower, _WORD.findall(closing))
+    return (
+        len(closing) <= _MAX_CLOSING_CHARS
+        and _CLOSING_MARKS.fullmatch(closing) is not None
+        and all(word in _CLOSING_WORDS for word in words)
+    )
+
+
+def _says_nothing_after_a_fence(closing: str) -> bool:
+    return (
+        len(closing) <= _MAX_LEAD_CHARS
+        and not _GOES_ON_AS.match(closing)
+        and not _ANY_BRACKET.search(closing)
+        and not _DOUBT.search(_POLITE.sub("", closing))
+    )

@@ -6,7 +6,8 @@ Strict JSON is taken as it is. Beside it these forms are read, each as a repair:
 - one object with prose around it, in a fenced block (``` or ~~~, with or without a language,
   closed or not) or bare → the object; two objects or two blocks are refused, since nobody could
   say which is meant. Only for `read` tools the prose is any: for others it is a lead that ends in
-  a colon or at the fence, and a pleasantry. What stands in reasoning is never read
+  a colon or at the fence, and a pleasantry, or after a fence what denies nothing and does not go
+  on with the arguments. What stands in reasoning is never read
 - what is nearly JSON and has one reading (`relaxed`)
 - the object written as a JSON string, or with every quote escaped → unwrapped, once
 - an array of exactly one object → that object

@@ -26,20 +26,6 @@ MAX_BODY_CHARS = 200_000
 def make(options: BuiltinOptions, *, clock: Clock) -> Tool:
     """`send_email`, with a clock of the caller's."""
 
-    def fault() -> str | None:
-        if not options.smtp_url or not options.smtp_from:
-            return "no mail server is configured: set HERMES_SMTP_URL and HERMES_SMTP_FROM"
-        if not options.smtp_allowed:
-            return "nobody may get mail: set HERMES_SMTP_ALLOWED to addresses, @domains or *"
-        try:
-            Server.of(options.smtp_url)
-            mailbox(parseaddr(options.smtp_from)[1])
-        except ConfigError as exc:
-            return str(exc)
-        except ToolError as exc:
-            return f"HERMES_SMTP_FROM: {exc.message}"
-        return None
-
     @tool(
         effect="unsafe",
         group="notify",
@@ -47,7 +33,7 @@ def make(options: BuiltinOptions, *, clock: Clock) -> Tool:
         key_scope="global",
         outbound=True,
         timeout_s=120,
-        health=fault,
+        health=lambda: _fault(options),
     )
     async def send_email(
         message_id: MessageId,
@@ -76,7 +62,7 @@ def make(options: BuiltinOptions, *, clock: Clock) -> Tool:
         Returns:
             The receivers and what the mail server said as it took the message.
         """
-        if (wrong := fault()) is not None:
+        if (wrong := _fault(options)) is not None:
             raise ToolError(wrong, code="not_configured")
         receivers = list(dict.fromkeys(map(mailbox, to)))
         _check_allowed(receivers, options.smtp_allowed)
@@ -98,6 +84,22 @@ def make(options: BuiltinOptions, *, clock: Clock) -> Tool:
         }
 
     return send_email
+
+
+def _fault(options: BuiltinOptions) -> str | None:
+    """What is missing for any mail to be sent."""
+    if not options.smtp_url or not options.smtp_from:
+        return "no mail server is configured: set HERMES_SMTP_URL and HERMES_SMTP_FROM"
+    if not options.smtp_allowed:
+        return "nobody may get mail: set HERMES_SMTP_ALLOWED to addresses, @domains or *"
+    try:
+        Server.of(options.smtp_url)
+        mailbox(parseaddr(options.smtp_from)[1])
+    except ConfigError as exc:
+        return str(exc)
+    except ToolError as exc:
+        return f"HERMES_SMTP_FROM: {exc.message}"
+    return None
 
 
 def _sent(server: Server, mail: Mail, clock: Clock) -> str:
