@@ -16,25 +16,29 @@ class Limits:
         max_model_calls: Requests to a model, repairs included.
         max_tool_calls: Calls that were started.
         max_tokens: Tokens in and out, summed over all model calls.
+        max_cost: Money, in the currency of the models' prices.
         max_seconds: Time at work; waiting does not count.
         max_tool_failures: Failures of one tool in a row; then it is not called any more, and a
             person has to see to it. Default 3. A playbook's rules say themselves what an error
             means: there it does not hold.
+        max_depth: Generations of child tasks below the root. Default 5.
     """
 
     max_steps: int | None = 10
     max_model_calls: int | None = None
     max_tool_calls: int | None = None
     max_tokens: int | None = None
+    max_cost: float | None = None
     max_seconds: float | None = None
     max_tool_failures: int | None = 3
+    max_depth: int | None = 5
 
     def __post_init__(self) -> None:
         for item in fields(self):
             bound: object = getattr(self, item.name)
             if bound is None:
                 continue
-            wanted = (int, float) if item.name == "max_seconds" else int
+            wanted = (int, float) if item.name in ("max_seconds", "max_cost") else int
             if isinstance(bound, bool) or not isinstance(bound, wanted):
                 raise ValueError(f"{item.name} must be a number, got {bound!r}")
             if not bound > 0:

@@ -29,6 +29,19 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """A picture in a message.
+
+    Attributes:
+        media_type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+        data: The file's bytes.
+    """
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemMessage:
     """Rules that stand above the conversation."""
 
@@ -42,6 +55,7 @@ class UserMessage:
     """What a person, or the task itself, asks; or a passing `reminder` of the framework."""
 
     text: str
+    images: tuple[Image, ...] = ()
     reminder: bool = False
     kind: Literal["user"] = "user"
     memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
@@ -49,11 +63,17 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """One reply of a model: text, the calls it wants, and its reasoning kept apart."""
+    """One reply of a model: text, the calls it wants, and its reasoning kept apart.
+
+    Attributes:
+        opaque: What a provider wants to see again to the letter, by dialect: signatures of its
+            reasoning, for one. Other dialects leave it out.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
+    opaque: Mapping[str, object] = field(default_factory=dict[str, object])
     kind: Literal["assistant"] = "assistant"
     memo: dict[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
 
@@ -90,27 +110,44 @@ ChatMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens; `estimated` when at least one figure did not come from the provider."""
+    """Tokens and money.
+
+    Attributes:
+        prompt_tokens: All that was read, from a provider's cache or not.
+        cached_tokens: Those of them that came from the provider's cache.
+        cache_write_tokens: Those of them that were put into it.
+        cost_nano: Billionths of the currency of the model's prices; 0 where no price is known.
+        estimated: At least one figure did not come from the provider.
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost_nano: int = 0
     estimated: bool = False
 
     @property
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
+    @property
+    def cost(self) -> float:
+        """In the currency of the model's prices."""
+        return self.cost_nano / 1e9
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cost_nano=self.cost_nano + other.cost_nano,
             estimated=self.estimated or other.estimated,
         )
 
     def as_json(self) -> dict[str, object]:
-        """The public form; `cached_tokens` and `estimated` only where they say something."""
+        """The public form; `cached_tokens`, `cost`, `estimated` only where they say something."""
         known: dict[str, object] = {
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -118,6 +155,8 @@ class Usage:
         }
         if self.cached_tokens:
             known["cached_tokens"] = self.cached_tokens
+        if self.cost_nano:
+            known["cost"] = self.cost
         return known | {"estimated": True} if self.estimated else known
 
 

@@ -17,7 +17,7 @@ from hermes.core.budget import Limits
 from hermes.core.chat import ToolCall, Usage
 from hermes.core.effects import Effect
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Grows with every change of form. A default is part of the form: it is left out when stored."""
 
 Outcome = Literal["succeeded", "failed", "partial", "cancelled"]
@@ -229,6 +229,9 @@ class ModelRequested:
         repair: Text of a passing reminder that is sent but kept out of the conversation.
         hidden: Names of the tools that were not offered, since they do not work at present.
         notice: What the model is told of that where it has changed; stays in the conversation.
+        may_finish: Whether a final answer was allowed; not before the required tools succeeded.
+        purpose: A `turn` of the conversation, or a `compaction` of it, which is no step.
+        system: SHA-256 of the system message, which is kept as a blob.
     """
 
     type: ClassVar[Literal["model.requested"]] = "model.requested"
@@ -240,16 +243,76 @@ class ModelRequested:
     repair: str = ""
     hidden: tuple[str, ...] = ()
     notice: str = ""
+    may_finish: bool = True
+    purpose: Literal["turn", "compaction"] = "turn"
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRetried:
+    """An attempt at a model call came to nothing, and another one follows.
+
+    Attributes:
+        model: That failed.
+        attempt: Its number, from 1.
+        delay_s: What is waited before the next one.
+        next_model: That is asked next, where it is another one.
+    """
+
+    type: ClassVar[Literal["model.retried"]] = "model.retried"
+    path: str
+    model: str
+    error: Fault
+    attempt: int
+    delay_s: float = 0.0
+    next_model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied:
+    """A model's reply.
+
+    Attributes:
+        model: That answered, as its provider names it.
+        problem: Why the text is no reply in the model's dialect; the model is told.
+        cached: It came from Hermes' own cache; nothing was asked.
+        opaque: As in `AssistantMessage`.
+    """
+
     type: ClassVar[Literal["model.replied"]] = "model.replied"
     path: str
     text: str = ""
     reasoning: str = ""
     calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
+    usage: Usage = Usage()
+    model: str = ""
+    duration_s: float = 0.0
+    problem: str = ""
+    cached: bool = False
+    opaque: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextCompacted:
+    """The older part of the conversation is sent as a summary from here on.
+
+    Attributes:
+        path: Of the model call that wrote the summary; "" if none was made.
+        upto: Messages of the conversation, from its first, that the summary stands for.
+        shortened: Messages, from the first, whose long tool results are sent shortened.
+        summary: What stands for the older part.
+        before_tokens: Estimated size of the request before, `after_tokens` after.
+        usage: Of the call that wrote the summary.
+    """
+
+    type: ClassVar[Literal["context.compacted"]] = "context.compacted"
+    path: str
+    upto: int
+    shortened: int
+    summary: str
+    before_tokens: int
+    after_tokens: int
     usage: Usage = Usage()
     model: str = ""
     duration_s: float = 0.0
@@ -416,8 +479,10 @@ TaskEvent = (
     | TaskSettled
     | TaskSplit
     | ModelRequested
+    | ModelRetried
     | ModelReplied
     | ModelFailed
+    | ContextCompacted
     | ToolStarted
     | ToolReturned
     | ToolFailed

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hermes.core.budget import Spent
 from hermes.core.events import (
+    ContextCompacted,
     Fault,
     ModelReplied,
     ModelRequested,
@@ -191,9 +192,9 @@ def _spend(status: TaskStatus, record: Recorded) -> Spent:
     if status.state is TaskState.PROCESSING and not isinstance(event, TaskResumed):
         seconds += max(0.0, (record.at - status.updated_at).total_seconds())
     if isinstance(event, ModelRequested):
-        steps += 0 if event.repair else 1
+        steps += 0 if event.repair or event.purpose == "compaction" else 1
         model_calls += 1
-    elif isinstance(event, ModelReplied):
+    elif isinstance(event, ModelReplied | ContextCompacted):
         usage += event.usage
     elif isinstance(event, ToolStarted):
         tool_calls += 1

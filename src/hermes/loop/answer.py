@@ -46,7 +46,7 @@ class SendBack:
 
 def calls_of(setup: RunSetup, reply: ModelReply) -> Sequence[ToolCall]:
     """The calls of a reply: those the provider sent, else those that its text is."""
-    if reply.calls or reply.finish_reason == "content_filter":
+    if reply.calls or reply.problem or reply.finish_reason == "content_filter":
         return reply.calls
     found = _written(setup, reply.text)
     if isinstance(found, ParseError):
@@ -77,6 +77,8 @@ def judge(setup: RunSetup, state: RunState, reply: ModelReplied) -> End | SendBa
         if state.repairs < _MAX_EMPTY:
             return SendBack(text=prompts.EMPTY_REPLY)
         return _stopped(state, "no_answer", "the model ended without an answer")
+    if reply.problem:
+        return _again(state, reply.problem, "unreadable", "the reply cannot be read")
     written = _written(setup, text)
     if written:
         problem = written if isinstance(written, ParseError) else unusable(_NOT_TAKEN)

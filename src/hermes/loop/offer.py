@@ -38,6 +38,10 @@ class Offer:
             self._specs[hidden] = found
         return found
 
+    def may_finish(self, state: RunState) -> bool:
+        """Whether the run may end with the next reply: its required tools have succeeded."""
+        return all(name in state.succeeded for name in self._setup.required_tools)
+
     def notice(self, state: RunState, hidden: Mapping[str, str]) -> str:
         """What the model is told: what is missing from now on, and what is back; "" for nothing."""
         gone = {name: why for name, why in hidden.items() if name not in state.hidden}

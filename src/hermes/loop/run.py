@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 
 import anyio
 
 from hermes.core.budget import excess_before_model_call
-from hermes.core.chat import ChatMessage, UserMessage
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
 from hermes.core.events import (
@@ -18,6 +18,7 @@ from hermes.core.events import (
     ModelFailed,
     ModelReplied,
     ModelRequested,
+    ModelRetried,
     TaskSettled,
     ToolFailed,
     ToolInDoubt,
@@ -26,7 +27,7 @@ from hermes.core.events import (
 from hermes.core.failpoints import hit
 from hermes.core.task import TaskState
 from hermes.errors import ModelError
-from hermes.models import ModelReply, ModelRequest, ReasoningDelta, TextDelta
+from hermes.models import FailedAttempt, ModelReply, ModelRequest, ReasoningDelta, TextDelta
 from hermes.store import TaskReader
 from hermes.telemetry import logs
 from hermes.tools import ToolGuard
@@ -34,6 +35,7 @@ from hermes.tools.policy import origins_line
 
 from .answer import End, SendBack, calls_of
 from .calls import Calls, exceeded
+from .context import Context
 from .handover import conclude
 from .ids import unique_calls
 from .journal import Journal
@@ -58,6 +60,7 @@ class Run:
         guard = setup.guard or ToolGuard(clock=clock)
         self._calls = Calls(setup, journal, reader, clock, guard)
         self._offer = Offer(setup, guard)
+        self._context = Context(setup)
 
     async def carry(self, held: Sequence[Held] = ()) -> None:
         """Work until the task is settled or waits; either is in the journal on return.
@@ -134,18 +137,18 @@ class Run:
             repair=repair,
             hidden=tuple(hidden),
             notice=notice,
+            may_finish=self._offer.may_finish(state),
         )
 
     async def _ask(self, intent: ModelRequested) -> None:
         state = self._journal.state
-        messages: list[ChatMessage] = [*self._setup.opening, *state.messages]
-        if intent.repair:
-            messages.append(UserMessage(text=intent.repair, reminder=True))
         request = ModelRequest(
-            messages=messages,
+            messages=self._context.messages(state, intent),
             tools=self._offer.specs(intent.hidden),
             variables=state.variables,
             output_schema=self._setup.output_schema,
+            may_finish=intent.may_finish,
+            watch=partial(self._retried, intent),
         )
         self._setup.tenure.check_lease()
         began, left_s = self._clock.monotonic(), self._remaining_s()
@@ -191,12 +194,28 @@ class Run:
             usage=reply.usage,
             model=reply.model,
             duration_s=round(duration_s, 4),
+            problem=reply.problem,
+            cached=reply.cached,
+            opaque=reply.opaque,
         )
         self._journal.note(event)
         logs.model_round(_LOG, self._journal.task, turn_path, event)
 
+    async def _retried(self, intent: ModelRequested, failed: FailedAttempt) -> None:
+        self._journal.note(
+            ModelRetried(
+                path=intent.path,
+                model=failed.model,
+                error=_fault_of(failed.error),
+                attempt=failed.attempt,
+                delay_s=round(failed.delay_s, 3),
+                next_model=failed.next_model,
+            )
+        )
+        await self._journal.commit()
+
     async def _failed(self, intent: ModelRequested, exc: ModelError, duration_s: float) -> None:
-        fault = Fault(code=exc.code, message=exc.message, retryable=exc.retryable, hint=exc.hint)
+        fault = _fault_of(exc)
         self._journal.note(
             ModelFailed(
                 path=intent.path,
@@ -239,6 +258,10 @@ class Run:
         if allowed is None:
             return None
         return max(0.0, allowed - self._journal.spent.seconds)
+
+
+def _fault_of(exc: ModelError) -> Fault:
+    return Fault(code=exc.code, message=exc.message, retryable=exc.retryable, hint=exc.hint)
 
 
 async def settle_cancelled(journal: Journal, *, by: str = "") -> None:

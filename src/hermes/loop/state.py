@@ -20,11 +20,13 @@ from hermes.core.chat import (
 from hermes.core.events import (
     ArtifactSaved,
     BudgetExceeded,
+    ContextCompacted,
     MessageHandled,
     MessageSent,
     ModelFailed,
     ModelReplied,
     ModelRequested,
+    ModelRetried,
     Pending,
     ProgressReported,
     ReviewDecided,
@@ -87,6 +89,7 @@ class RunState:
         origins: Where content from outside came from, by the path of the call that brought it; by
             "" where the task began with it.
         foreign: Blobs that came from outside, with their origins.
+        compacted: From where on the conversation is sent, and what stands for the rest; the last.
     """
 
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
@@ -118,6 +121,7 @@ class RunState:
     foreign: dict[str, str] = field(default_factory=dict[str, str])
     saved: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     earlier: tuple[str, ...] = ()
+    compacted: ContextCompacted | None = None
     call_ids: set[str] = field(default_factory=set[str])
 
     @classmethod
@@ -175,6 +179,8 @@ class RunState:
                 self._replied(event)
             case ModelFailed():
                 self.intent = None
+            case ContextCompacted():
+                self.intent, self.compacted = None, event
             case ToolStarted():
                 self.started[event.path] = event
                 self.cleared.discard(event.path)
@@ -207,6 +213,7 @@ class RunState:
                 | ProgressReported()
                 | MessageSent()
                 | MessageHandled()
+                | ModelRetried()
             ):
                 pass
             case _:
@@ -281,7 +288,12 @@ class RunState:
             self.repairs = 0
         if event.text or event.calls:
             self.messages.append(
-                AssistantMessage(text=event.text, calls=event.calls, reasoning=event.reasoning)
+                AssistantMessage(
+                    text=event.text,
+                    calls=event.calls,
+                    reasoning=event.reasoning,
+                    opaque=event.opaque,
+                )
             )
 
     def _outcome(self, event: ToolReturned | ToolFailed | ToolReconciled, *, error: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermes.models.base import (
     CallDelta,
+    FailedAttempt,
     Model,
     ModelReply,
     ModelRequest,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CallDelta",
     "ClientPool",
+    "FailedAttempt",
     "Model",
     "ModelReply",
     "ModelRequest",

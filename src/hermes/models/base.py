@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermes.core.chat import ChatMessage, FinishReason, ToolCall, ToolSpec, Usage
+from hermes.errors import ModelError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAttempt:
+    """An attempt that came to nothing and that another one follows.
+
+    Attributes:
+        model: That failed.
+        attempt: Its number, from 1, among all of the request.
+        delay_s: What is waited before the next one.
+        next_model: That is asked next, where it is another one.
+    """
+
+    model: str
+    error: ModelError
+    attempt: int
+    delay_s: float = 0.0
+    next_model: str = ""
+
+
+Watch = Callable[[FailedAttempt], Awaitable[None]]
+"""Told of each failed attempt before the next one is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +42,8 @@ class ModelRequest:
         variables: The task's variable pool, for rule engines; never sent to a provider.
         output_schema: JSON Schema that the final answer has to fit, or None for prose.
         max_output_tokens: Cap of the reply, or None for the provider's own.
+        may_finish: Whether a final answer is allowed now; otherwise a tool has to be called.
+        watch: Told of failed attempts, by whoever makes more than one.
     """
 
     messages: Sequence[ChatMessage]
@@ -26,6 +51,8 @@ class ModelRequest:
     variables: Mapping[str, object] = field(default_factory=dict[str, object])
     output_schema: Mapping[str, object] | None = None
     max_output_tokens: int | None = None
+    may_finish: bool = True
+    watch: Watch | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +64,9 @@ class ModelReply:
         finish_reason: One of the known reasons; `unknown` for a missing or foreign word.
         model: The model that answered, as the provider names it.
         usage: From the provider, else an estimate that says so.
+        problem: Why the text is no reply in the model's dialect, for the model to read.
+        cached: It came from Hermes' own cache; nothing was asked.
+        opaque: As in `AssistantMessage`.
     """
 
     text: str = ""
@@ -45,6 +75,9 @@ class ModelReply:
     finish_reason: FinishReason = "stop"
     usage: Usage = Usage()
     model: str = ""
+    problem: str = ""
+    cached: bool = False
+    opaque: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
