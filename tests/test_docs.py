@@ -29,10 +29,14 @@ GUIDES = [
         "surviving-tools.md",
         "dangerous-tools.md",
         "failing-tools.md",
+        "budgets.md",
         "postgresql.md",
         "business-systems.md",
         "plugins.md",
         "arguments.md",
+        "streaming.md",
+        "prompts.md",
+        "limits.md",
     )
 ]
 SCRIPT = [

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel, Field
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = ("bfcl.txt", "build.txt", "dev.txt", "runtime.txt")
+LOCKS = ("bfcl.txt", "build.txt", "dev.txt", "runtime.txt", "smollm2.txt")
 
 # Written in pieces, so that this file keeps the law that it states.
 REGISTRY_HOSTS = tuple(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeGuard
 
 from dotenv.parser import parse_stream
 from pydantic import (
@@ -45,14 +45,41 @@ from hermes.tools.builtin.options import (
 )
 from hermes.tools.plugins.options import McpServers, PluginOptions, PluginServers
 
+if TYPE_CHECKING:
+    from hermes.loop.prompts import PromptBook
+    from hermes.models.chain import ChainOptions
+    from hermes.models.profile_files import Profiles
+
 TOML_FILE = "hermes.toml"
 DOTENV_FILE = ".env"
 PREFIX = "HERMES_"
 
-_SECRET = ("api_key", "plugins", "mcp_servers", "notify_channels", "smtp_url", "tool_databases")
+_SECRET = (
+    *("api_key", "proxy", "plugins", "mcp_servers"),
+    *("notify_channels", "smtp_url", "tool_databases"),
+)
 _RECORDED = ("model_name", "api_base", "tool_groups", "result_limit_chars")
 _NEAR = 0.9
 _NEAR_MIN_CHARS = 9  # `APP_KEY` is a name of its own, not a slip in `API_KEY`
+
+
+def _secrets_in(value: object) -> Iterator[str]:
+    """The texts of a secret setting, at any depth; of an address its password too."""
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    if isinstance(value, str):
+        yield value
+        password = value.rpartition("@")[0].rpartition(":")[2]
+        if "://" in value and password:
+            yield password
+    elif (table := json.as_object(value)) is not None:
+        for item in table.values():
+            yield from _secrets_in(item)
+    else:
+        for item in json.as_list(value):
+            yield from _secrets_in(item)
 
 
 def _split(value: object) -> object:
@@ -74,6 +101,21 @@ def _table(value: object) -> object:
         except CodecError:
             raise ValueError("this must be a JSON object, {name: …}") from None
     return value
+
+
+def _thinking(value: object) -> object:
+    if value in (None, "adaptive"):
+        return value
+    tokens = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
+    if not isinstance(tokens, int) or tokens < 1024:
+        raise ValueError("must be `adaptive` or a number of tokens, 1024 or more")
+    return tokens
+
+
+def _profiles(value: object) -> object:
+    if isinstance(value, str) and not value.lstrip().startswith("{"):
+        return _paths(value)
+    return _table(value)
 
 
 class ChannelSettings(BaseModel):
@@ -121,9 +163,67 @@ class Settings(BaseSettings):
     model_timeout_s: float = Field(
         120.0, gt=0, validation_alias=AliasChoices("HERMES_MODEL_TIMEOUT_S")
     )
+    model_profiles: Annotated[
+        tuple[Path, ...] | dict[str, dict[str, object]], NoDecode, BeforeValidator(_profiles)
+    ] = Field((), validation_alias=AliasChoices("HERMES_MODEL_PROFILES"))
+    proxy: SecretStr | None = Field(None, validation_alias=AliasChoices("HERMES_PROXY"))
+    ca_file: Path | None = Field(None, validation_alias=AliasChoices("HERMES_CA_FILE"))
+    context_window: int | None = Field(
+        None, ge=256, validation_alias=AliasChoices("HERMES_CONTEXT_WINDOW")
+    )
+    compact_at: float = Field(0.6, gt=0, lt=1, validation_alias=AliasChoices("HERMES_COMPACT_AT"))
+    shorten_chars: int = Field(500, ge=200, validation_alias=AliasChoices("HERMES_SHORTEN_CHARS"))
+    model_rpm: float | None = Field(None, gt=0, validation_alias=AliasChoices("HERMES_MODEL_RPM"))
+    model_tpm: float | None = Field(None, gt=0, validation_alias=AliasChoices("HERMES_MODEL_TPM"))
+    model_concurrency: int = Field(
+        32, ge=1, le=10_000, validation_alias=AliasChoices("HERMES_MODEL_CONCURRENCY")
+    )
+    model_attempts: int = Field(
+        5, ge=1, le=100, validation_alias=AliasChoices("HERMES_MODEL_ATTEMPTS")
+    )
+    model_retry_s: float = Field(120.0, ge=0, validation_alias=AliasChoices("HERMES_MODEL_RETRY_S"))
+    model_breaker_failures: int = Field(
+        10, ge=1, validation_alias=AliasChoices("HERMES_MODEL_BREAKER_FAILURES")
+    )
+    model_breaker_cooldown_s: float = Field(
+        15.0, gt=0, validation_alias=AliasChoices("HERMES_MODEL_BREAKER_COOLDOWN_S")
+    )
+    model_fallback: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)] = Field(
+        (), validation_alias=AliasChoices("HERMES_MODEL_FALLBACK")
+    )
+    tool_dialect: Literal["auto", "native", "react"] = Field(
+        "auto", validation_alias=AliasChoices("HERMES_TOOL_DIALECT")
+    )
+    thinking: Annotated[Literal["adaptive"] | int | None, BeforeValidator(_thinking)] = Field(
+        None, validation_alias=AliasChoices("HERMES_THINKING")
+    )
+    prompts: Path | None = Field(None, validation_alias=AliasChoices("HERMES_PROMPTS"))
+    prompt_language: Literal["auto", "en", "zh"] = Field(
+        "auto", validation_alias=AliasChoices("HERMES_PROMPT_LANGUAGE")
+    )
+    model_cache_s: float = Field(0.0, ge=0, validation_alias=AliasChoices("HERMES_MODEL_CACHE_S"))
+    model_cache: Path | None = Field(None, validation_alias=AliasChoices("HERMES_MODEL_CACHE"))
+    model_cassette: Path | None = Field(
+        None, validation_alias=AliasChoices("HERMES_MODEL_CASSETTE")
+    )
+    model_cassette_mode: Literal["record", "replay"] = Field(
+        "replay", validation_alias=AliasChoices("HERMES_MODEL_CASSETTE_MODE")
+    )
     max_steps: int = Field(
         10, gt=0, validation_alias=AliasChoices("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
     )
+    max_model_calls: int | None = Field(
+        None, gt=0, validation_alias=AliasChoices("HERMES_MAX_MODEL_CALLS")
+    )
+    max_tool_calls: int | None = Field(
+        None, gt=0, validation_alias=AliasChoices("HERMES_MAX_TOOL_CALLS")
+    )
+    max_tokens: int | None = Field(None, gt=0, validation_alias=AliasChoices("HERMES_MAX_TOKENS"))
+    max_cost: float | None = Field(None, gt=0, validation_alias=AliasChoices("HERMES_MAX_COST"))
+    max_seconds: float | None = Field(
+        None, gt=0, validation_alias=AliasChoices("HERMES_MAX_SECONDS")
+    )
+    max_depth: int = Field(5, gt=0, validation_alias=AliasChoices("HERMES_MAX_DEPTH"))
     max_tool_failures: int = Field(
         3, gt=0, validation_alias=AliasChoices("HERMES_MAX_TOOL_FAILURES")
     )
@@ -237,7 +337,67 @@ class Settings(BaseSettings):
     @property
     def limits(self) -> Limits:
         """The bounds of a task whose agent has none of its own."""
-        return Limits(max_steps=self.max_steps, max_tool_failures=self.max_tool_failures)
+        return Limits(
+            max_steps=self.max_steps,
+            max_model_calls=self.max_model_calls,
+            max_tool_calls=self.max_tool_calls,
+            max_tokens=self.max_tokens,
+            max_cost=self.max_cost,
+            max_seconds=self.max_seconds,
+            max_tool_failures=self.max_tool_failures,
+            max_depth=self.max_depth,
+        )
+
+    @property
+    def profiles(self) -> Profiles:
+        """What the user knows of models.
+
+        Raises:
+            ConfigError: A file cannot be read, or a profile is wrong.
+        """
+        from hermes.models.profile_files import load_profiles, read_profiles
+
+        given = self.model_profiles
+        if isinstance(given, dict):
+            return [read_profiles(given, source="model_profiles")]
+        return load_profiles(given)
+
+    @property
+    def prompt_book(self) -> PromptBook:
+        """What Hermes itself says to models.
+
+        Raises:
+            ConfigError: A file cannot be read, or a part of it is wrong.
+        """
+        from hermes.loop.prompts import PromptBook, read_overrides
+
+        return PromptBook(
+            choice=self.prompt_language,
+            overrides=read_overrides(self.prompts) if self.prompts else {},
+            source=str(self.prompts or ""),
+        )
+
+    @property
+    def chain_options(self) -> ChainOptions:
+        """How models are asked."""
+        from hermes.core.quota import Rate
+        from hermes.core.retry import RetryPolicy
+        from hermes.models.chain import ChainOptions
+
+        return ChainOptions(
+            rate=Rate(requests=self.model_rpm, tokens=self.model_tpm),
+            concurrency=self.model_concurrency,
+            retry=RetryPolicy(attempts=self.model_attempts, cap_s=20.0, total_s=self.model_retry_s),
+            breaker_failures=self.model_breaker_failures,
+            breaker_cooldown_s=self.model_breaker_cooldown_s,
+            dialect=self.tool_dialect,
+            fallback=self.model_fallback,
+            cache_s=self.model_cache_s,
+            cache_dir=self.model_cache.absolute() if self.model_cache else None,
+            cassette=self.model_cassette.absolute() if self.model_cassette else None,
+            is_replay=self.model_cassette_mode == "replay",
+            secrets=tuple(_secrets_in([getattr(self, name) for name in _SECRET])),
+        )
 
     @property
     def guard(self) -> GuardPolicy:

@@ -37,7 +37,13 @@ def server(workdir: Path) -> Iterator[Start]:
 
 
 def hermes(url: str, *words: str) -> subprocess.CompletedProcess[str]:
-    settings = {"MODEL_NAME": "m", "API_BASE": url, "API_KEY": KEY, "HERMES_MODEL_TIMEOUT_S": "1"}
+    settings = {
+        "MODEL_NAME": "m",
+        "API_BASE": url,
+        "API_KEY": KEY,
+        "HERMES_MODEL_TIMEOUT_S": "1",
+        "HERMES_MODEL_ATTEMPTS": "1",
+    }
     return subprocess.run(
         [sys.executable, "-m", "hermes", *words],
         env=os.environ | settings | {"HERMES_LOG_LEVEL": "debug"},

@@ -47,6 +47,7 @@ async def test_of_five_tasks_at_a_stop_signal_two_finish_one_fails_and_two_are_g
     (site.folder / "hang").touch()
     async with HeldModel() as model:
         site.settings |= {"API_BASE": model.url, "MODEL_NAME": "m", "HERMES_DRAIN_S": "1"}
+        site.settings["HERMES_MODEL_ATTEMPTS"] = "1"
         async with Hermes(site.database) as app:
             goals = ["one", "two", "fails", "slow", "pays"]
             ids = await site.submit(app, *goals)

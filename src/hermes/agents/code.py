@@ -12,16 +12,18 @@ from hermes.core.budget import Limits
 from hermes.core.events import Recorded, TaskResumed, TaskStarted
 from hermes.core.problems import did_you_mean
 from hermes.errors import DriftError
-from hermes.loop import system_prompt
+from hermes.loop.prompts import Language, PromptBook, Prompts, shipped
 from hermes.models import Model
 from hermes.tools import ToolRegistry
 
 from .definition import AgentDefinition
 from .migrations import Lineage, lineage
 
-_QUIET = ("rules", "playbook")
-"""Recorded, but no reason to stop: Hermes' own words, and what other goals of a playbook do."""
+_QUIET = ("rules", "language", "playbook")
+"""Recorded, but no reason to stop: Hermes' own words, their language, which a task keeps, and what
+other goals of a playbook do."""
 _TOOL = "tool:"
+_DEFAULT_LANGUAGE: Language = "en"
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
@@ -40,7 +42,12 @@ def limits_for(limits: Limits, model: Model) -> Limits:
 
 
 def manifest(
-    agent: AgentDefinition, registry: ToolRegistry, model: Model | str, *, goal: str
+    agent: AgentDefinition,
+    registry: ToolRegistry,
+    model: Model | str,
+    *,
+    goal: str,
+    prompts: Prompts | None = None,
 ) -> dict[str, str]:
     """What a run depends on: name of each part to a digest, or to its value where that is short.
 
@@ -49,12 +56,18 @@ def manifest(
         registry: The tools that are on.
         model: Or its name; its address is no part of it.
         goal: A playbook counts by the rule that the goal chooses.
+        prompts: What the framework itself says; the shipped English texts if None.
     """
+    said = prompts or shipped("en")
     code = {
         "prompt": json.digest([agent.role.strip(), agent.instructions.strip()]),
-        "rules": json.digest(system_prompt(role="", instructions="", variables={})),
+        "rules": said.digest,
         "model": model if isinstance(model, str) else model.name,
     }
+    if said.language != _DEFAULT_LANGUAGE:
+        code["language"] = said.language
+    if overrides := said.overrides_digest:
+        code["prompts"] = overrides
     if agent.version:
         code["version"] = agent.version
     if agent.output_schema is not None:
@@ -65,6 +78,27 @@ def manifest(
     if isinstance(model, str) or not isinstance(model, Coded):
         return code
     return code | dict(model.program_parts(goal))
+
+
+def prompts_of(
+    book: PromptBook,
+    agent: AgentDefinition,
+    *,
+    goal: str,
+    codes: Sequence[Mapping[str, str]] | None,
+) -> Prompts:
+    """What the framework itself says in a task, in the language that the task began with.
+
+    Args:
+        book: All texts.
+        agent: Its words choose the language of a task that begins.
+        goal: So does this.
+        codes: The manifests of a task that has begun; None for one that begins.
+    """
+    if codes is None:
+        return book.choose(agent.role, agent.instructions, goal)
+    recorded = codes[-1].get("language") if codes else None
+    return book.of("zh" if recorded == "zh" else _DEFAULT_LANGUAGE)
 
 
 def recorded_codes(records: Sequence[Recorded]) -> list[Mapping[str, str]]:

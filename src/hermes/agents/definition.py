@@ -49,7 +49,7 @@ class AgentDefinition:
         plugin_tools: Names of tools that plugins have to bring.
         groups: Tool groups that are on; None for the settings' choice.
         model: Model name or `playbook:FILE`; None for the settings' choice.
-        limits: Bounds of one task; None for the settings' choice.
+        limits: Bounds of a task and of what it hands on; None for the settings' choice.
         input_schema: JSON Schema of structured input.
         output_schema: JSON Schema that the answer has to fit.
         required_tools: Tools that must have succeeded before the end.
@@ -221,8 +221,10 @@ class _LimitsSection(BaseModel):
     max_model_calls: int | None = None
     max_tool_calls: int | None = None
     max_tokens: int | None = None
+    max_cost: float | None = None
     max_seconds: float | None = None
     max_tool_failures: int | None = None
+    max_depth: int | None = None
 
 
 class _MigrationSection(BaseModel):

@@ -11,24 +11,25 @@ import anyio
 
 from hermes.core import json
 from hermes.core.budget import Limits
-from hermes.core.chat import AssistantMessage, ChatMessage, SystemMessage, UserMessage
+from hermes.core.chat import ChatMessage
 from hermes.core.clock import Clock
 from hermes.core.events import (
     Recorded,
     TaskResumed,
-    TaskSettled,
     TaskStarted,
     ToolReturned,
     ToolStarted,
 )
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
-from hermes.core.task import TERMINAL, Task, TaskState, fold
+from hermes.core.task import Task, TaskState, fold
 from hermes.errors import ConflictError, NotFoundError, StaleLeaseError
 from hermes.loop import (
     Decision,
     Journal,
     Observer,
+    PromptBook,
+    Prompts,
     Run,
     RunSetup,
     RunState,
@@ -37,23 +38,22 @@ from hermes.loop import (
     decide,
     has_news,
     settle_cancelled,
-    system_prompt,
     take_in,
 )
+from hermes.loop.setup import COMPACT_AT, SHORTEN_CHARS
 from hermes.loop.suspend import suspend
 from hermes.models import Model
-from hermes.store import Lease, Store, TaskQuery, Wait
+from hermes.store import Lease, Store, Wait
 from hermes.tools import DEFAULT_LIMIT_CHARS, ToolGuard, ToolRegistry, is_at_work
-from hermes.tools.policy import Policy, origins_line
+from hermes.tools.policy import Policy
 
-from .code import Coded, Passage, limits_for, manifest, passage, recorded_codes
+from .code import Coded, Passage, limits_for, manifest, passage, prompts_of, recorded_codes
 from .definition import AgentDefinition
+from .opening import earlier_of, opening
 from .passage import present_model, present_tools, refuse_changed, take_over
 from .report import Report
 
 LEASE_S = 30.0
-EARLIER_TASKS = 10
-"""How many settled tasks of a session a new one is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,10 @@ class Equipment:
         model_chosen: The model was given on purpose, and may differ.
         policy: What its calls may do without a person.
         guard: What is known of the tools in this process; the run's own knowledge if None.
+        prompts: What the framework itself says to the model, in all languages.
+        window: Tokens of the model's whole request and reply; None if nothing is ever compacted.
+        compact_at: Share of the window from which on the conversation is compacted.
+        shorten_chars: An older tool result above this is sent shortened then.
     """
 
     agent: AgentDefinition
@@ -78,6 +82,10 @@ class Equipment:
     model_chosen: bool = False
     policy: Policy = Policy()
     guard: ToolGuard | None = None
+    prompts: PromptBook = PromptBook()
+    window: int | None = None
+    compact_at: float = COMPACT_AT
+    shorten_chars: int = SHORTEN_CHARS
 
 
 def _never() -> bool:
@@ -236,7 +244,10 @@ class Executor:
         waits: Sequence[Wait],
     ) -> None:
         agent = equipment.agent
-        change = await self._begin(journal, equipment, records, reason)
+        goal = journal.task.spec.goal
+        codes = recorded_codes(records) if journal.state.is_begun else None
+        prompts = prompts_of(equipment.prompts, agent, goal=goal, codes=codes)
+        change = await self._begin(journal, equipment, records, reason, prompts)
         if decision is not None:
             decide(journal, decision, by="person")
         equipment = replace(
@@ -248,7 +259,8 @@ class Executor:
         setup = RunSetup(
             model=equipment.model,
             registry=equipment.registry,
-            opening=await self.opening(journal, equipment.agent),
+            opening=await self.opening(journal, equipment.agent, prompts),
+            prompts=prompts,
             request=_request(journal.task),
             limits=limits_for(equipment.limits, equipment.model),
             output_schema=equipment.agent.output_schema,
@@ -258,6 +270,9 @@ class Executor:
             tenure=tenure,
             policy=equipment.policy,
             guard=equipment.guard,
+            window=None if isinstance(equipment.model, Coded) else equipment.window,
+            compact_at=equipment.compact_at,
+            shorten_chars=equipment.shorten_chars,
             # A program does not choose by what it is offered: its calls are refused instead.
             hidden=_nothing_hidden if isinstance(equipment.model, Coded) else None,
         )
@@ -289,19 +304,33 @@ class Executor:
         )
 
     async def _begin(
-        self, journal: Journal, equipment: Equipment, records: Sequence[Recorded], reason: str
+        self,
+        journal: Journal,
+        equipment: Equipment,
+        records: Sequence[Recorded],
+        reason: str,
+        prompts: Prompts,
     ) -> Passage:
         agent, worker = equipment.agent, journal.lease.worker_id
-        code = manifest(agent, equipment.registry, equipment.model, goal=journal.task.spec.goal)
+        code = manifest(
+            agent,
+            equipment.registry,
+            equipment.model,
+            goal=journal.task.spec.goal,
+            prompts=prompts,
+        )
         if not journal.state.is_begun:
-            earlier = await self._earlier(journal.task)
+            earlier = await earlier_of(
+                self._store, journal.task, now=self._clock.now(), window=equipment.window
+            )
             journal.note(
                 TaskStarted(
                     worker=worker,
                     code_version=agent.digest,
-                    earlier=tuple(task.task_id for task in earlier),
+                    earlier=earlier.exchanges,
+                    others=earlier.others,
                     code=code,
-                    origin=await self._origin(earlier),
+                    origin=earlier.origin,
                 )
             )
             return Passage(code=code, variables={})
@@ -325,47 +354,11 @@ class Executor:
         )
         return change
 
-    async def _earlier(self, task: Task) -> list[Task]:
-        if task.spec.session_id is None:
-            return []
-        query = TaskQuery(
-            session_id=task.spec.session_id, states=sorted(TERMINAL), limit=EARLIER_TASKS
-        )
-        found = await self._store.tasks(query)
-        return found[::-1]
-
-    async def _origin(self, earlier: Sequence[Task]) -> str:
-        """Where what earlier tasks tell came from, if that was from outside."""
-        origins: dict[str, str] = {}
-        for task in earlier:
-            # The end stands at the end, but for notes that messages were handled.
-            records = await self._store.events(task.task_id, after=max(0, task.status.seq - 3))
-            for record in records:
-                if isinstance(record.event, TaskSettled) and record.event.origin:
-                    origins[task.task_id] = record.event.origin
-        return origins_line(origins)
-
-    async def opening(self, journal: Journal, agent: AgentDefinition) -> tuple[ChatMessage, ...]:
+    async def opening(
+        self, journal: Journal, agent: AgentDefinition, prompts: Prompts
+    ) -> tuple[ChatMessage, ...]:
         """What stands before the conversation: rules, the session's earlier tasks, the goal."""
-        system = system_prompt(
-            role=agent.role,
-            instructions=agent.instructions,
-            variables=journal.task.spec.variables,
-            output_schema=agent.output_schema,
-        )
-        opening: list[ChatMessage] = [SystemMessage(text=system)]
-        for task_id in journal.state.earlier:
-            opening.extend(await self._exchange(task_id))
-        opening.append(UserMessage(text=journal.task.spec.goal))
-        return tuple(opening)
-
-    async def _exchange(self, task_id: str) -> list[ChatMessage]:
-        task = fold(records := await self._store.events(task_id))
-        last = next((r.event for r in reversed(records) if isinstance(r.event, TaskSettled)), None)
-        if task is None or last is None or last.output is None:
-            return []
-        text = last.output if isinstance(last.output, str) else json.dumps(last.output)
-        return [UserMessage(text=task.spec.goal), AssistantMessage(text=text)]
+        return await opening(self._store, journal.task, journal.state, agent, prompts=prompts)
 
 
 def _is_for_nothing(journal: Journal, waits: Sequence[Wait]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, cast
 
@@ -13,12 +13,15 @@ from hermes.tools import Tool, load_tools
 
 from .definition import AgentDefinition, load_agent
 
+NO_BOUNDS: Mapping[str, float | None] = {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """Agent, tools and model of a run, as absolute paths so that any folder will do.
 
     Attributes:
+        bounds: Of the task and all below it, by their names in `Limits`.
         by: `command`, or `program` for a run whose agent only exists in somebody's program.
     """
 
@@ -28,6 +31,7 @@ class Launch:
     playbook: Path | None = None
     model: str | None = None
     max_steps: int | None = None
+    bounds: Mapping[str, float] = field(default_factory=dict[str, float])
 
     @classmethod
     def of(
@@ -38,6 +42,7 @@ class Launch:
         playbook: Path | None,
         model: str | None,
         max_steps: int | None,
+        bounds: Mapping[str, float | None] = NO_BOUNDS,
     ) -> Self:
         """From the command line's flags."""
         if playbook is not None and model is not None:
@@ -48,6 +53,7 @@ class Launch:
             playbook=_resolved(playbook),
             model=model,
             max_steps=max_steps,
+            bounds={name: bound for name, bound in bounds.items() if bound is not None},
         )
 
     @classmethod
@@ -60,6 +66,7 @@ class Launch:
             playbook=_path(record.get("playbook")),
             model=cast("str | None", record.get("model")),
             max_steps=cast("int | None", record.get("max_steps")),
+            bounds=cast("Mapping[str, float]", record.get("bounds", {})),
         )
 
     def as_record(self) -> dict[str, object]:
@@ -71,6 +78,7 @@ class Launch:
             "playbook": str(self.playbook) if self.playbook else None,
             "model": self.model,
             "max_steps": self.max_steps,
+            "bounds": dict(self.bounds) or None,
         }
         return {name: value for name, value in known.items() if value is not None}
 
@@ -95,6 +103,7 @@ class Launch:
             agent=flags.agent or self.agent,
             tools=flags.tools or self.tools,
             max_steps=flags.max_steps or self.max_steps,
+            bounds={**self.bounds, **flags.bounds},
         )
         if flags.chooses_model:
             chosen = replace(chosen, playbook=flags.playbook, model=flags.model)
@@ -114,7 +123,7 @@ class Launch:
                 )
 
     def definition(self) -> AgentDefinition:
-        """The agent that this describes, `max_steps` aside.
+        """The agent that this describes, its bounds aside.
 
         Raises:
             ConfigError: A file is missing or wrong.
@@ -125,8 +134,16 @@ class Launch:
         return replace(base, tools=_joined(base.tools, more), model=model or base.model)
 
     def limits(self, given: Limits) -> Limits:
-        """The bounds with the command line's on top."""
-        return given if self.max_steps is None else replace(given, max_steps=self.max_steps)
+        """The bounds with the command line's on top.
+
+        Raises:
+            ConfigError: One of them is none.
+        """
+        steps = {} if self.max_steps is None else {"max_steps": self.max_steps}
+        try:
+            return replace(given, **steps, **self.bounds)
+        except ValueError as exc:
+            raise ConfigError(f"--{str(exc).replace('_', '-', 2)}") from exc
 
 
 def _joined(first: Sequence[Tool], second: Sequence[Tool]) -> tuple[Tool, ...]:

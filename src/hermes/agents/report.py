@@ -36,6 +36,7 @@ class Report:
             output=self.settled.output if self.settled else (state.so_far() or None),
             trace=tuple(self.view.entries),
             usage=task.status.spent.usage,
+            cost=_cost(task),
             task_id=task.task_id,
             status=task.state.value,
             error=task.status.error,
@@ -57,3 +58,8 @@ def response_of(records: Sequence[Recorded]) -> AgentResponse:
         raise NotFoundError("no such task")
     state = RunState.of(record.event for record in records)
     return Report(records).response(task, state)
+
+
+def _cost(task: Task) -> float | None:
+    usage = task.status.spent.usage
+    return usage.cost if usage.cost_nano else None

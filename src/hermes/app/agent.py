@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, cast
 
 import anyio
 
-from hermes.agents import AgentDefinition, Migration, load_agent
+from hermes.agents import AgentDefinition, Feed, FeedItem, Migration, load_agent, streamed
 from hermes.core.budget import Limits
 from hermes.core.request import AgentRequest, AgentResponse
 from hermes.loop import Observer
@@ -136,6 +137,33 @@ class Agent:
         async with Hermes("memory://") as app:
             options = RunOptions(observers=observers)
             return await app.run(self, input, variables=variables, options=options)
+
+    async def stream(
+        self,
+        input: str | Mapping[str, object] | AgentRequest,
+        *,
+        variables: Mapping[str, object] | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> AsyncGenerator[FeedItem | AgentResponse]:
+        """What happens while one task is carried to its end, in memory; see `Hermes.stream`.
+
+        Args:
+            input: As for `run`, and so are the others.
+            variables: As for `run`.
+            observers: As for `run`.
+        """
+        feed = Feed()
+        options = RunOptions(stream=True, observers=(*observers, feed))
+
+        async def work() -> AgentResponse:
+            from .application import Hermes  # as in `run`
+
+            async with Hermes("memory://") as app:
+                return await app.run(self, input, variables=variables, options=options)
+
+        async with aclosing(streamed(feed, work)) as items:
+            async for item in items:
+                yield item
 
     def run_sync(
         self,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from hermes.agents import Launch
-from hermes.agents.code import manifest
+from hermes.agents import Feed, FeedItem, Launch, streamed
+from hermes.agents.code import manifest, prompts_of, recorded_codes
 from hermes.core import ids
-from hermes.core.budget import Limits
+from hermes.core.budget import Bounds, Limits
 from hermes.core.clock import Clock, SystemClock
 from hermes.core.ids import NewUUID, uuid7
 from hermes.core.request import AgentRequest, AgentResponse
@@ -37,7 +37,8 @@ from hermes.runtime import (
 )
 from hermes.runtime.fork import Changes, Forked, Step, check_settled, fork, retry
 from hermes.runtime.replay import Replayed, replay
-from hermes.store import Lease, Store, open_store
+from hermes.runtime.sent import Sent, sent
+from hermes.store import Lease, Store, StoreQuota, open_store
 from hermes.tools import ToolRegistry
 from hermes.tools.plugins.brought import Brought
 
@@ -98,7 +99,7 @@ class Hermes:
         )
         self._store = await self._stack.enter_async_context(store)
         self._background = await anyio.create_task_group().__aenter__()
-        self._outfitter.open(self._background)
+        self._outfitter.open(self._background, quota=StoreQuota(self._store))
         self._carrier = Carrier(
             self._store,
             group=self._background,
@@ -197,6 +198,52 @@ class Hermes:
                 await self._cancel_quickly(order.task_id)
                 raise
 
+    async def stream(
+        self,
+        agent: Agent,
+        input: str | Mapping[str, object] | AgentRequest,
+        *,
+        session_id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        variables: Mapping[str, object] | None = None,
+        dedupe_key: str | None = None,
+        options: RunOptions | None = None,
+    ) -> AsyncGenerator[FeedItem | AgentResponse]:
+        """`run`, and all that happens meanwhile, as it happens; last comes the response.
+
+        A slow reader does not hold the run up. Leaving before the end cancels the task, at once
+        where the generator is closed (`contextlib.aclosing`); it is settled then, as cancelled.
+
+        Args:
+            agent: As for `run`, and so are the others.
+            input: As for `run`.
+            session_id: As for `run`.
+            metadata: As for `run`.
+            variables: As for `run`.
+            dedupe_key: As for `run`.
+            options: As for `run`; the model is asked for a stream whatever they say.
+
+        Raises:
+            HermesError: As `run`, after all that came before.
+        """
+        feed, options = Feed(), options or RunOptions()
+        options = replace(options, stream=True, observers=(*options.observers, feed))
+
+        async def work() -> AgentResponse:
+            return await self.run(
+                agent,
+                input,
+                session_id=session_id,
+                metadata=metadata,
+                variables=variables,
+                dedupe_key=dedupe_key,
+                options=options,
+            )
+
+        async with aclosing(streamed(feed, work)) as items:
+            async for item in items:
+                yield item
+
     async def submit(
         self,
         agent: Agent,
@@ -247,7 +294,8 @@ class Hermes:
             task_id: The whole id.
             agent: The same agent as before; an open call of another one is refused.
             decision: A person's word on calls in doubt: `done` or `again`.
-            limits: New bounds; the task's own by default.
+            limits: New bounds; the task's own by default. Those of a tree hold for all of it from
+                then on.
             accept_changes: Go on although the agent, a tool or the model is not what it was; what
                 differs is kept in the record.
             options: Streaming, and who watches.
@@ -261,10 +309,12 @@ class Hermes:
         """
         task = await self.store.task(task_id)
         settings = self.settings.as_recorded(task.spec.launch.get("settings"))
-        equipment = await self._outfitter.equip(agent, options or RunOptions(), settings)
-        equipment = replace(
-            equipment, limits=limits or task.spec.limits, accept_changes=accept_changes
+        equipment = await self._outfitter.equip(
+            agent, options or RunOptions(), settings, limits=limits or task.spec.limits
         )
+        equipment = replace(equipment, accept_changes=accept_changes)
+        if limits is not None and Bounds.of(limits) != Bounds.of(task.spec.limits):
+            await self.store.put_budget(task.root_id, Bounds.of(limits))
         check_own(task, agent)
         equip = self._outfitter.equipper(agent, task_id, equipment)
         try:
@@ -290,7 +340,37 @@ class Hermes:
         task = await self.store.task(task_id)
         model, registry = await self._outfitter.offline(agent, task)
         return await replay(
-            self.store, task_id, agent.definition, registry, model, clock=self._clock
+            self.store,
+            task_id,
+            agent.definition,
+            registry,
+            model,
+            clock=self._clock,
+            prompts=self.settings.prompt_book,
+        )
+
+    async def sent(self, task_id: str, agent: Agent, *, at: str | None = None) -> Sent:
+        """What a model was sent at a call of a task, built again from the record.
+
+        Args:
+            task_id: The whole id; in any state.
+            agent: As it is now.
+            at: Path of the model call, or number of the turn; the last call by default.
+
+        Raises:
+            NotFoundError: No such task.
+            InputError: No such call.
+        """
+        task = await self.store.task(task_id)
+        model, registry = await self._outfitter.offline(agent, task)
+        return await sent(
+            self.store,
+            task_id,
+            agent.definition,
+            registry,
+            model,
+            at=at,
+            prompts=self.settings.prompt_book,
         )
 
     async def check_ready(self, task: Task, agent: Agent) -> None:
@@ -341,7 +421,13 @@ class Hermes:
     ) -> Forked:
         task = await self.store.task(task_id)
         model, registry = await self._outfitter.offline(agent, task)
-        code = manifest(agent.definition, registry, model, goal=task.spec.goal)
+        prompts = prompts_of(
+            self.settings.prompt_book,
+            agent.definition,
+            goal=task.spec.goal,
+            codes=recorded_codes(await self.store.events(task_id)),
+        )
+        code = manifest(agent.definition, registry, model, goal=task.spec.goal, prompts=prompts)
         return await fork(
             self.store,
             task_id,

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hermes.agents import AgentDefinition, Equipment
 from hermes.core import json
+from hermes.core.budget import Limits
 from hermes.core.clock import Clock
+from hermes.core.quota import Quota
 from hermes.core.request import AgentRequest
 from hermes.core.task import Task
 from hermes.errors import InputError
+from hermes.loop.purse import check_priced
 from hermes.models import ClientPool, Model, open_model
+from hermes.models.chain import Chains
+from hermes.models.profiles import Profiled
 from hermes.runtime import Equip, Roster
 from hermes.tools import ToolGuard, ToolRegistry, builtin_tools
 from hermes.tools.plugins.brought import Brought
@@ -66,15 +72,22 @@ class Outfitter:
         self._roster, self._settings = roster, settings
         self._models: dict[tuple[str, str | None], Model] = {}
         self._clients: ClientPool | None = None
+        self._chains: Chains | None = None
+        self._quota: Quota | None = None
         self._clock = clock
         self._guard: ToolGuard | None = None
         self._host: PluginHost | None = None
         self._background: TaskGroup | None = None
         self._known: dict[str, _Known] = {}
 
-    def open(self, background: TaskGroup) -> None:
-        """Let plugins run programs of their own, in a group that outlives every run."""
-        self._host, self._background = None, background
+    def open(self, background: TaskGroup, *, quota: Quota | None = None) -> None:
+        """Let plugins run programs of their own, in a group that outlives every run.
+
+        Args:
+            background: The group.
+            quota: Counts requests to models for all processes; without it each counts its own.
+        """
+        self._host, self._background, self._quota = None, background, quota
 
     async def aclose(self) -> None:
         """Close the models that were opened, and end the programs of plugins."""
@@ -86,6 +99,7 @@ class Outfitter:
         if self._clients is not None:
             await self._clients.aclose()
         self._models, self._clients, self._guard = {}, None, None
+        self._chains = None
 
     async def brought(self, agent: Agent, settings: Settings) -> Brought:
         """What plugins bring, once those that the agent needs were asked."""
@@ -107,21 +121,36 @@ class Outfitter:
             brought=self._brought(agent, settings),
         )
 
-    async def equip(self, agent: Agent, options: RunOptions, settings: Settings) -> Equipment:
+    async def equip(
+        self,
+        agent: Agent,
+        options: RunOptions,
+        settings: Settings,
+        *,
+        limits: Limits | None = None,
+    ) -> Equipment:
         """What an agent of a program works with.
 
         Raises:
-            ConfigError: There is no model, or a setting of it is wrong.
+            ConfigError: There is no model, or a setting of it is wrong, or money is bounded and
+                no price of the model is known.
         """
         definition = agent.definition
+        limits = limits or definition.limits or settings.limits
         registry, policy = self._tools(definition, settings, await self.brought(agent, settings))
+        model = agent.model or self._model(definition.model, settings)
+        check_priced(model, limits)
         return Equipment(
             agent=definition,
-            model=agent.model or self._model(definition.model, settings),
+            model=model,
             registry=registry,
             policy=policy,
-            limits=definition.limits or settings.limits,
+            limits=limits,
             guard=self._guard_of(settings),
+            prompts=settings.prompt_book,
+            window=window_of(model, settings),
+            compact_at=settings.compact_at,
+            shorten_chars=settings.shorten_chars,
             stream=options.stream,
             result_limit_chars=settings.result_limit_chars,
             observers=tuple(options.observers),
@@ -141,8 +170,7 @@ class Outfitter:
         if agent is None:
             agent = Agent.of(self._roster.definition(task))
         settings = self._settings().as_recorded(task.spec.launch.get("settings"))
-        equipment = await self.equip(agent, RunOptions(), settings)
-        return replace(equipment, limits=task.spec.limits)
+        return await self.equip(agent, RunOptions(), settings, limits=task.spec.limits)
 
     def equipper(self, agent: Agent, task_id: str, equipment: Equipment) -> Equip:
         """How a caller's task and those below it are equipped."""
@@ -208,16 +236,44 @@ class Outfitter:
         spec = name or settings.model_name or ""
         place = (spec, settings.api_base)
         if place not in self._models:
-            if self._clients is None:
-                self._clients = ClientPool(timeout_s=settings.model_timeout_s)
-            self._models[place] = open_model(
+            self._models[place] = self._chains_of(settings).chain(
                 spec,
+                partial(self._open_model, settings),
                 base_url=settings.api_base,
                 api_key=settings.api_key.get_secret_value() if settings.api_key else None,
-                client=self._clients,
-                timeout_s=settings.model_timeout_s,
             )
         return self._models[place]
+
+    def _chains_of(self, settings: Settings) -> Chains:
+        """What stands before the models of this process."""
+        if self._chains is None:
+            self._chains = Chains(settings.chain_options, clock=self._clock, quota=self._quota)
+        return self._chains
+
+    def _open_model(self, settings: Settings, spec: str) -> Model:
+        if self._clients is None:
+            self._clients = ClientPool(
+                timeout_s=settings.model_timeout_s,
+                proxy=settings.proxy.get_secret_value() if settings.proxy else None,
+                ca_file=settings.ca_file,
+            )
+        return open_model(
+            spec,
+            base_url=settings.api_base,
+            api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+            client=self._clients,
+            timeout_s=settings.model_timeout_s,
+            profiles=settings.profiles,
+            window=settings.context_window,
+            thinking=settings.thinking,
+        )
+
+
+def window_of(model: Model, settings: Settings) -> int | None:
+    """Tokens of a request to a model and its reply; None if nobody knows."""
+    if isinstance(model, Profiled):
+        return settings.context_window or model.profile.window
+    return settings.context_window
 
 
 def check_own(task: Task, agent: Agent) -> None:

@@ -58,6 +58,22 @@ def trace(
     show.trace(task, session=session, format=format, json=json)
 
 
+def usage(
+    by: Annotated[
+        str, typer.Option("--by", metavar="WHAT", help="agent, model, tool or day.")
+    ] = "agent",
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="As 7d, 12h, 2026-11-30; all otherwise."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show what models and tools took: calls, tokens, money, failures."""
+    from . import usage as command
+
+    command.usage(by=by, since=since, json=json)
+
+
 def replay(
     task: TaskId,
     agent: AgentFile = None,
@@ -75,6 +91,29 @@ def replay(
         agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=None
     )
     leave(command.replay(task, launch, json=json))
+
+
+def context(
+    task: TaskId,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="PATH", help="Which model call: /turn3, or 3; else the last."),
+    ] = None,
+    agent: AgentFile = None,
+    tools: ToolFiles = None,
+    playbook: PlaybookFile = None,
+    model: ModelName = None,
+    json: AsJson = False,
+) -> None:
+    """Show exactly what the model was sent, with the tokens of each part."""
+    from hermes.agents import Launch
+
+    from . import context as command
+
+    launch = Launch.of(
+        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=None
+    )
+    command.context(task, launch, at=at, json=json)
 
 
 def diff(
@@ -95,4 +134,4 @@ def doctor(agent: AgentFile = None, tools: ToolFiles = None, json: AsJson = Fals
     leave(inspect.doctor(agent, tools or [], json=json))
 
 
-COMMANDS = (tasks, show, trace, replay, diff, doctor)
+COMMANDS = (tasks, show, trace, context, usage, replay, diff, doctor)

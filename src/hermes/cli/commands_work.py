@@ -13,16 +13,24 @@ from .options import (
     AsJson,
     Deny,
     Detach,
+    Events,
+    MaxCost,
+    MaxModelCalls,
+    MaxSeconds,
     MaxSteps,
+    MaxTokens,
+    MaxToolCalls,
     ModelName,
     PlaybookFile,
     Quiet,
+    Reasoning,
     Session,
     SetVariables,
     Stream,
     TaskId,
     ToolFiles,
     Yes,
+    bounds,
     leave,
 )
 
@@ -45,6 +53,11 @@ def run(
     model: ModelName = None,
     session: Session = None,
     max_steps: MaxSteps = None,
+    max_model_calls: MaxModelCalls = None,
+    max_tool_calls: MaxToolCalls = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
     var: Annotated[
         list[str] | None,
         typer.Option("--var", metavar="K=V", help="Set a variable of the task; repeatable."),
@@ -55,6 +68,8 @@ def run(
     yes: Yes = False,
     deny: Deny = False,
     stream: Stream = True,
+    reasoning: Reasoning = False,
+    events: Events = False,
     json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -63,13 +78,35 @@ def run(
 
     from . import run as command
     from .asking import decision_of
+    from .lines import faults_told
 
     launch = Launch.of(
-        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
+        agent=agent,
+        tools=tools or [],
+        playbook=playbook,
+        model=model,
+        max_steps=max_steps,
+        bounds=bounds(
+            model_calls=max_model_calls,
+            tool_calls=max_tool_calls,
+            tokens=max_tokens,
+            cost=max_cost,
+            seconds=max_seconds,
+        ),
     )
     leave_given = decision_of(yes=yes, deny=deny, detach=detach)
-    view = command.View(stream=stream, json=json, quiet=quiet, leave=leave_given)
-    leave(command.run(goal, launch, session=session, pairs=var or [], view=view, detach=detach))
+    view = command.View(
+        stream=stream,
+        json=json,
+        quiet=quiet,
+        leave=leave_given,
+        reasoning=reasoning,
+        events=events,
+    )
+    with faults_told(is_on=events):
+        view.check(detach=detach)
+        code = command.run(goal, launch, session=session, pairs=var or [], view=view, detach=detach)
+    leave(code)
 
 
 def worker(
@@ -116,6 +153,11 @@ def resume(
     playbook: PlaybookFile = None,
     model: ModelName = None,
     max_steps: MaxSteps = None,
+    max_model_calls: MaxModelCalls = None,
+    max_tool_calls: MaxToolCalls = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
     in_doubt: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +170,8 @@ def resume(
     yes: Yes = False,
     deny: Deny = False,
     stream: Stream = True,
+    reasoning: Reasoning = False,
+    events: Events = False,
     json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -136,13 +180,37 @@ def resume(
 
     from . import run as command
     from .asking import decision_of
+    from .lines import faults_told
 
     launch = Launch.of(
-        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
+        agent=agent,
+        tools=tools or [],
+        playbook=playbook,
+        model=model,
+        max_steps=max_steps,
+        bounds=bounds(
+            model_calls=max_model_calls,
+            tool_calls=max_tool_calls,
+            tokens=max_tokens,
+            cost=max_cost,
+            seconds=max_seconds,
+        ),
     )
     leave_given = decision_of(yes=yes, deny=deny)
-    view = command.View(stream=stream, json=json, quiet=quiet, leave=leave_given)
-    leave(command.resume(task, launch, in_doubt=in_doubt, accept_changes=accept_changes, view=view))
+    view = command.View(
+        stream=stream,
+        json=json,
+        quiet=quiet,
+        leave=leave_given,
+        reasoning=reasoning,
+        events=events,
+    )
+    with faults_told(is_on=events):
+        view.check()
+        code = command.resume(
+            task, launch, in_doubt=in_doubt, accept_changes=accept_changes, view=view
+        )
+    leave(code)
 
 
 def retry(
@@ -156,6 +224,11 @@ def retry(
     playbook: PlaybookFile = None,
     model: ModelName = None,
     max_steps: MaxSteps = None,
+    max_model_calls: MaxModelCalls = None,
+    max_tool_calls: MaxToolCalls = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
     sets: SetVariables = None,
     detach: Detach = False,
     yes: Yes = False,
@@ -172,7 +245,18 @@ def retry(
     from .run import View
 
     launch = Launch.of(
-        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
+        agent=agent,
+        tools=tools or [],
+        playbook=playbook,
+        model=model,
+        max_steps=max_steps,
+        bounds=bounds(
+            model_calls=max_model_calls,
+            tool_calls=max_tool_calls,
+            tokens=max_tokens,
+            cost=max_cost,
+            seconds=max_seconds,
+        ),
     )
     wish = command.Wish(at=from_, variables=sets or [], detach=detach, is_retry=True)
     leave_given = decision_of(yes=yes, deny=deny, detach=detach)
@@ -211,6 +295,11 @@ def fork(
     playbook: PlaybookFile = None,
     model: ModelName = None,
     max_steps: MaxSteps = None,
+    max_model_calls: MaxModelCalls = None,
+    max_tool_calls: MaxToolCalls = None,
+    max_tokens: MaxTokens = None,
+    max_cost: MaxCost = None,
+    max_seconds: MaxSeconds = None,
     sets: SetVariables = None,
     edit_result: Annotated[
         list[str] | None,
@@ -235,7 +324,18 @@ def fork(
     from .run import View
 
     launch = Launch.of(
-        agent=agent, tools=tools or [], playbook=playbook, model=model, max_steps=max_steps
+        agent=agent,
+        tools=tools or [],
+        playbook=playbook,
+        model=model,
+        max_steps=max_steps,
+        bounds=bounds(
+            model_calls=max_model_calls,
+            tool_calls=max_tool_calls,
+            tokens=max_tokens,
+            cost=max_cost,
+            seconds=max_seconds,
+        ),
     )
     wish = command.Wish(at=at, variables=sets or [], results=edit_result or [], detach=detach)
     leave_given = decision_of(yes=yes, deny=deny, detach=detach)

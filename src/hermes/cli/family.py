@@ -9,9 +9,10 @@ from hermes.core.clock import SystemClock, rfc3339
 from hermes.core.events import Pending
 from hermes.core.task import Task, TaskState
 from hermes.runtime import is_gone, open_tasks
-from hermes.store import MAX_TASKS, MessageRow, Review, Store, TaskQuery, Wait, Worker
+from hermes.store import MAX_TASKS, MessageRow, Review, Store, TaskQuery, TreeBudget, Wait, Worker
 
 from . import output
+from .budget import budget_object
 
 _GOAL_WIDTH = 60
 _SHOWN_CHILDREN = 5
@@ -33,6 +34,7 @@ class Family:
         children: The oldest first, at most `MAX_TASKS`.
         reviews: Open ones.
         held_up_by: As of `holding_up`.
+        tree: How the budget of the whole tree stands.
         holder: The process that works on it, or did when it died.
         is_broken_off: Its holder lives no more.
         is_to_be_cancelled: Somebody asked for its end, and it has not come yet.
@@ -43,6 +45,7 @@ class Family:
     waits: Sequence[Wait]
     reviews: Sequence[Review]
     held_up_by: Sequence[HoldUp]
+    tree: TreeBudget
     holder: Worker | None
     is_broken_off: bool
     is_to_be_cancelled: bool
@@ -65,6 +68,7 @@ async def family_of(store: Store, task: Task, *, lease_s: float) -> Family:
         waits=await store.waits(task.task_id),
         reviews=await store.reviews(task_id=task.task_id),
         held_up_by=await holding_up(store, task.task_id),
+        tree=await store.budget(task.root_id),
         holder=holder,
         is_broken_off=holder is not None and is_gone(holder, clock=SystemClock(), lease_s=lease_s),
         is_to_be_cancelled=await _is_to_be_cancelled(store, task, messages),
@@ -86,6 +90,7 @@ def family_object(family: Family) -> dict[str, object]:
         "waits": [_wait_object(wait) for wait in family.waits],
         "reviews": [review.review_id for review in family.reviews],
         "cancel_requested": family.is_to_be_cancelled,
+        "tree": budget_object(family.task, family.tree),
     }
 
 

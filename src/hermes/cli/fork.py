@@ -17,12 +17,11 @@ from hermes.runtime.fork import Changes, Forked
 
 from . import exits, output
 from .find import find_task, require_journal
-from .live import Progress
 from .run import (
     View,
     carry,
     print_submitted,
-    screen_of,
+    progress_of,
     settings_in_force,
     value_of,
     variables_of,
@@ -54,7 +53,7 @@ def fork(wanted: str, flags: Launch, wish: Wish, view: View) -> exits.Exit:
     results = _results(wish.results)
     settings = settings_in_force()
     require_journal(settings)
-    progress = Progress(screen_of(view))
+    progress = progress_of(view)
     begun: list[Agent] = []
 
     async def make(app: Hermes) -> tuple[Forked, Agent]:

@@ -15,12 +15,13 @@ from hermes.app import Agent, Hermes
 from hermes.config import Loaded, Settings, load_settings
 from hermes.core.chat import UserMessage
 from hermes.errors import HermesError
-from hermes.models import ModelRequest, open_model
+from hermes.models import ModelRequest
 from hermes.store import TaskQuery
 from hermes.tools.plugins.brought import Brought
 
 from . import exits, output
 from .find import missing_journal
+from .modelbox import opened, pool_of
 from .streams import stdout_kept_clean
 
 _PROBE_S = 30.0
@@ -146,9 +147,9 @@ def _why_not_made(path: Path) -> str:
 async def _model(spec: str | None, settings: Settings) -> Check:
     if spec is None:
         return Check(name="model", ok=True, text="none set (MODEL_NAME): playbooks only")
-    key = settings.api_key.get_secret_value() if settings.api_key else None
+    pool = pool_of(settings)
     try:
-        model = open_model(spec, base_url=settings.api_base, api_key=key)
+        model, _ = opened(spec, settings, pool)
         if spec.startswith(_PLAYBOOK):
             return Check(name="model", ok=True, text=f"{spec} loads")
         try:
@@ -160,6 +161,8 @@ async def _model(spec: str | None, settings: Settings) -> Check:
         return Check(name="model", ok=False, text=str(exc))
     except TimeoutError:
         return Check(name="model", ok=False, text=f"{spec} did not answer within {_PROBE_S:.0f} s")
+    finally:
+        await pool.aclose()
     return Check(name="model", ok=True, text=f"{spec} answers")
 
 

@@ -16,7 +16,7 @@ from typer.main import get_group
 from hermes import __version__
 from hermes.errors import HermesError
 
-from . import commands_look, commands_work, db, exits, review, streams, tools
+from . import commands_look, commands_work, db, exits, models, prompts, review, streams, tools
 
 if TYPE_CHECKING:
     from hermes.core.events import Fault
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 ORDER = (
     *("init", "run", "worker", "resume", "retry", "cancel", "signal"),
     "review",
-    *("tasks", "show", "trace", "replay", "fork", "diff"),
-    *("tools", "crashtest", "db", "doctor"),
+    *("tasks", "show", "trace", "context", "usage", "replay", "fork", "diff"),
+    *("tools", "models", "prompts", "crashtest", "db", "doctor"),
 )
 
 
@@ -70,6 +70,8 @@ for command in (*commands_work.COMMANDS, *commands_look.COMMANDS):
     app.command()(command)
 app.add_typer(review.app, name="review")
 app.add_typer(tools.app, name="tools")
+app.add_typer(models.app, name="models")
+app.add_typer(prompts.app, name="prompts")
 app.add_typer(db.app, name="db")
 
 

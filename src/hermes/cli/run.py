@@ -19,12 +19,14 @@ from hermes.core import json
 from hermes.core.request import AgentResponse
 from hermes.errors import ConfigError, InputError, LeaseHeldError, StoreUnavailableError
 from hermes.loop import Decision as LoopDecision
+from hermes.loop import Observer
 from hermes.telemetry import logs
 
 from . import exits, output
 from .asking import Asker, Decision
 from .family import HoldUp, holding_up, reasons
 from .find import find_task, require_journal
+from .lines import Lines, print_response
 from .live import PlainScreen, Progress, Screen, Silent, TerminalScreen
 from .streams import stdout_kept_clean
 
@@ -35,12 +37,35 @@ class View:
 
     Attributes:
         leave: What becomes of calls that need leave; None asks at the terminal, where there is one.
+        reasoning: Show the model's reasoning too, where its text is shown as it comes.
+        events: Print all that happens as JSON Lines on stdout.
     """
 
     stream: bool
     json: bool
     quiet: bool
     leave: Decision | None = None
+    reasoning: bool = False
+    events: bool = False
+
+    def check(self, *, detach: bool = False) -> None:
+        """Refuse options that contradict each other.
+
+        Raises:
+            ConfigError: They do.
+        """
+        other = "--json" if self.json else "--detach" if detach else ""
+        if self.events and other:
+            raise ConfigError(
+                f"--events and {other} exclude each other",
+                hint="--events prints the response too, as its last line; leave the other out",
+            )
+
+    @property
+    def shows_text(self) -> bool:
+        """Whether the answer is shown as it comes: to a person, and not to a pipe."""
+        is_seen = sys.stdout.isatty() and sys.stderr.isatty()
+        return is_seen and self.stream and not (self.json or self.quiet or self.events)
 
 
 def run(
@@ -59,8 +84,9 @@ def run(
     definition = launch.definition()
     limits = launch.limits(definition.limits or settings.limits)
     agent = Agent.of(replace(definition, limits=limits))
-    progress = Progress(screen_of(view))
-    options = RunOptions(stream=view.stream, observers=(progress,), launch=launch.as_record())
+    progress, lines = progress_of(view), Lines() if view.events else None
+    observers = _observers(progress, lines)
+    options = RunOptions(stream=view.stream, observers=observers, launch=launch.as_record())
 
     async def work() -> AgentResponse:
         async with Hermes(settings=settings) as app:
@@ -77,13 +103,13 @@ def run(
 
     async def go_on(task_id: str) -> AgentResponse:
         async with Hermes(settings=settings) as app:
-            again = RunOptions(stream=view.stream, observers=(progress,))
+            again = RunOptions(stream=view.stream, observers=observers)
             return await app.resume(task_id, agent, options=again)
 
     if detach:
         print_submitted(anyio.run(hand_over), view)
         return exits.Exit.SUCCEEDED
-    return carry(work, progress, settings, view, go_on=go_on)
+    return carry(work, progress, settings, view, go_on=go_on, lines=lines)
 
 
 def resume(
@@ -94,7 +120,7 @@ def resume(
         raise InputError(f"--in-doubt must be `done` or `again`, got {in_doubt!r}")
     settings = settings_in_force()
     require_journal(settings)
-    progress = Progress(screen_of(view))
+    progress, lines = progress_of(view), Lines() if view.events else None
 
     async def work(wanted: str = task, decision: LoopDecision | None = in_doubt) -> AgentResponse:
         async with Hermes(settings=settings) as app:
@@ -113,7 +139,7 @@ def resume(
                 accept_changes=accept_changes,
                 options=RunOptions(
                     stream=view.stream,
-                    observers=(progress,),
+                    observers=_observers(progress, lines),
                     model_chosen=flags.chooses_model,
                 ),
             )
@@ -121,7 +147,7 @@ def resume(
     async def go_on(task_id: str) -> AgentResponse:
         return await work(task_id, None)
 
-    return carry(work, progress, settings, view, go_on=go_on)
+    return carry(work, progress, settings, view, go_on=go_on, lines=lines)
 
 
 def carry(
@@ -131,6 +157,7 @@ def carry(
     view: View,
     *,
     go_on: Callable[[str], Awaitable[AgentResponse]],
+    lines: Lines | None = None,
 ) -> exits.Exit:
     """Do the work of a task in this process and show what it comes to; returns the exit code.
 
@@ -140,16 +167,18 @@ def carry(
         settings: Say where the journal is.
         view: What is shown.
         go_on: Carries it further, once calls that need leave were decided here.
+        lines: Watch it too, and print what happens.
     """
-    response, code = _leg(work, progress, settings)
+    response, code = _leg(work, progress, settings, lines)
     asker = Asker(settings, view.leave)
     while code is exits.Exit.UNFINISHED and asker.decide(response.task_id):
         progress.open()
-        response, code = _leg(partial(_with_leave, go_on, response, settings), progress, settings)
+        again = partial(_with_leave, go_on, response, settings)
+        response, code = _leg(again, progress, settings, lines)
     held_up_by: Sequence[HoldUp] = ()
     if any(item.kind == "children" for item in response.pending):
         held_up_by = anyio.run(_holding_up, response.task_id, settings)
-    _print(response, progress.seconds, view, held_up_by)
+    _print(response, progress, view, held_up_by)
     return code
 
 
@@ -164,12 +193,15 @@ async def _with_leave(
 
 
 def _leg(
-    work: Callable[[], Awaitable[AgentResponse]], progress: Progress, settings: Settings
+    work: Callable[[], Awaitable[AgentResponse]],
+    progress: Progress,
+    settings: Settings,
+    lines: Lines | None,
 ) -> tuple[AgentResponse, exits.Exit]:
     """Work until the task rests; what it came to, and the exit code."""
     try:
-        with stdout_kept_clean(), _told_on_signals(progress):
-            response = anyio.run(work)
+        with stdout_kept_clean() as out, _told_on_signals(progress):
+            response = anyio.run(work if lines is None else partial(lines.follow, work, out))
         code = exits.of_status(response.status)
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
@@ -218,16 +250,18 @@ async def _holding_up(task_id: str, settings: Settings) -> list[HoldUp]:
 
 
 def _print(
-    response: AgentResponse, seconds: float, view: View, held_up_by: Sequence[HoldUp]
+    response: AgentResponse, progress: Progress, view: View, held_up_by: Sequence[HoldUp]
 ) -> None:
-    if view.json:
+    if view.events:
+        print_response(response)
+    elif view.json:
         output.print_json(output.response_object(response))
-    elif response.output is not None:
+    elif response.output is not None and not progress.spoken.has_shown(response.output):
         output.print_text(output.output_text(response.output))
     if view.quiet and response.status == "succeeded":
         return
     if not view.quiet:
-        exits.tell(output.summary(response, seconds))
+        exits.tell(output.summary(response, progress.seconds))
     for line in (*output.explanation(response), *reasons(held_up_by)):
         exits.tell(line)
     if not view.quiet:
@@ -242,6 +276,15 @@ def print_submitted(response: AgentResponse, view: View) -> None:
         output.print_text(response.task_id)
     if not view.quiet:
         exits.tell("a worker will carry it (`hermes worker`); `hermes show` tells how it stands")
+
+
+def progress_of(view: View) -> Progress:
+    """What watches a run for whoever looks on."""
+    return Progress(screen_of(view), text=view.shows_text, reasoning=view.reasoning)
+
+
+def _observers(progress: Progress, lines: Lines | None) -> tuple[Observer, ...]:
+    return (progress,) if lines is None else (progress, lines.feed)
 
 
 def screen_of(view: View) -> Screen:

@@ -20,6 +20,7 @@ from hermes.telemetry import as_jsonl, children_of
 from hermes.telemetry import trace as trace_of
 
 from . import exits, output
+from .budget import budget_lines, money_of
 from .family import Family, family_object, family_of, reasons, relations, whereabouts
 from .find import all_tasks, find_task, require_journal
 from .timeline import timeline
@@ -170,7 +171,11 @@ def _explain(family: Family, response: AgentResponse) -> list[str]:
     lines.extend(relations(family))
     calls = f"{output.count(spent.steps, 'turn')}, {output.count(spent.tool_calls, 'tool call')}"
     lines.append(f"created  {task.created_at:%Y-%m-%d %H:%M:%S} UTC")
-    lines.append(f"spent    {calls}, {spent.usage.total_tokens:,} tokens, {spent.seconds:.1f} s")
+    tokens = f"{spent.usage.total_tokens:,} tokens"
+    if spent.usage.cost_nano:
+        tokens += f", {money_of(spent.usage.cost_nano)}"
+    lines.append(f"spent    {calls}, {tokens}, {spent.seconds:.1f} s")
+    lines.extend(budget_lines(task, family.tree))
     lines.extend(_made_again(response))
     if not task.state.is_terminal:
         ended = {wait.wait_id for wait in family.waits if wait.ended}

@@ -167,6 +167,7 @@ def _object(tool: Tool, box: Toolbox) -> dict[str, object]:
         "health": tool.health is not None,
         "retries": tool.retries,
         "concurrency": tool.concurrency,
+        "max_calls": tool.max_calls,
         "business_key": tool.key is not None,
         "key_scope": tool.key_scope if tool.key is not None else None,
         "untrusted_output": tool.untrusted,
@@ -191,6 +192,8 @@ def _facts(tool: Tool, box: Toolbox) -> dict[str, str]:
         facts["retries"] = f"{output.count(tool.retries, 'more try').replace('trys', 'tries')}"
     if tool.concurrency is not None:
         facts["at a time"] = output.count(tool.concurrency, "call")
+    if tool.max_calls is not None:
+        facts["calls"] = f"at most {tool.max_calls} in one task"
     if tool.key is not None:
         facts["key"] = f"a deed is done once, in {_SCOPES[tool.key_scope]}"
     if tool.untrusted:

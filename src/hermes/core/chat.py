@@ -41,7 +41,7 @@ class Image:
     data: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class SystemMessage:
     """Rules that stand above the conversation."""
 

@@ -114,6 +114,7 @@ class TaskStarted:
     Attributes:
         code_version: Digest of the agent's definition.
         earlier: The session's tasks whose goal and answer the model is shown.
+        others: What it is told of other tasks of the session; "" for nothing.
         code: What the run depends on, name to digest, as `prompt`, `model`, `tool:NAME`: what a
             resume under changed code is compared with. `version` is the agent's own, if it has one.
         origin: Of what the earlier tasks had read.
@@ -123,6 +124,7 @@ class TaskStarted:
     worker: str
     code_version: str = ""
     earlier: tuple[str, ...] = ()
+    others: str = ""
     code: Mapping[str, str] = field(default_factory=dict[str, str])
     origin: str = ""
 
@@ -232,6 +234,7 @@ class ModelRequested:
         may_finish: Whether a final answer was allowed; not before the required tools succeeded.
         purpose: A `turn` of the conversation, or a `compaction` of it, which is no step.
         system: SHA-256 of the system message, which is kept as a blob.
+        room: Tokens that the messages to be summarised may have in it, estimated.
     """
 
     type: ClassVar[Literal["model.requested"]] = "model.requested"
@@ -246,6 +249,7 @@ class ModelRequested:
     may_finish: bool = True
     purpose: Literal["turn", "compaction"] = "turn"
     system: str = ""
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +308,12 @@ class ContextCompacted:
         summary: What stands for the older part.
         before_tokens: Estimated size of the request before, `after_tokens` after.
         usage: Of the call that wrote the summary.
+        progress: What the record says of the work at this moment, for the model: what is done,
+            what is open.
+        variables: The same of the variables.
+        origin: Where what the summary tells came from, if that was from outside.
+        over_chars: A tool result above this is sent shortened.
+        handles: Blobs with the whole of results that are sent shortened or no more.
     """
 
     type: ClassVar[Literal["context.compacted"]] = "context.compacted"
@@ -316,6 +326,11 @@ class ContextCompacted:
     usage: Usage = Usage()
     model: str = ""
     duration_s: float = 0.0
+    progress: str = ""
+    variables: str = ""
+    origin: str = ""
+    over_chars: int = 500
+    handles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,6 +375,7 @@ class ToolReturned:
         size_chars: Characters of the full result.
         tries: How often it was made, the last one included.
         origin: If there is one, the model reads a line of it before the content.
+        cached: It is the result of an earlier call; nothing was run.
     """
 
     type: ClassVar[Literal["tool.returned"]] = "tool.returned"
@@ -372,6 +388,7 @@ class ToolReturned:
     duration_s: float = 0.0
     tries: int = 1
     origin: str = ""
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,10 +469,18 @@ class ArtifactSaved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetExceeded:
+    """A bound ends the run.
+
+    Attributes:
+        spent: In the whole tree of tasks, where the bound holds for that.
+        estimate: What the next call would have taken; 0 where nobody can say.
+    """
+
     type: ClassVar[Literal["budget.exceeded"]] = "budget.exceeded"
     limit: str
     allowed: float
     spent: float
+    estimate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ class TraceEntry:
         started_ms: Milliseconds since the task was created.
         thought: What the model said or reasoned beside its calls.
         tries: How often a tool was called for it; more than once after errors that may pass.
+        cached: The reply or result is of an earlier time; nothing was asked or run.
     """
 
     step: int
@@ -51,6 +52,7 @@ class TraceEntry:
     started_ms: int
     thought: str | None = None
     tries: int = 1
+    cached: bool = False
 
     def as_json(self) -> dict[str, object]:
         known: dict[str, object] = {
@@ -65,6 +67,8 @@ class TraceEntry:
         }
         if self.tries > 1:
             known["tries"] = self.tries
+        if self.cached:
+            known["cached"] = True
         return known | {"thought": self.thought} if self.thought else known
 
 

@@ -75,7 +75,7 @@ def judge(setup: RunSetup, state: RunState, reply: ModelReplied) -> End | SendBa
         return _stopped(state, "content_filter", "the provider's content filter stopped the reply")
     if not text or is_only_reasoning(text):
         if state.repairs < _MAX_EMPTY:
-            return SendBack(text=prompts.EMPTY_REPLY)
+            return SendBack(text=prompts.empty_reply(setup.prompts))
         return _stopped(state, "no_answer", "the model ended without an answer")
     if reply.problem:
         return _again(state, reply.problem, "unreadable", "the reply cannot be read")
@@ -93,16 +93,21 @@ def judge(setup: RunSetup, state: RunState, reply: ModelReplied) -> End | SendBa
     missing = [name for name in setup.required_tools if name not in state.succeeded]
     if missing:
         problem = f"required tools did not succeed: {', '.join(missing)}"
-        return _again(state, prompts.missing_tools(missing), "required_tools", problem)
+        return _again(
+            state, prompts.missing_tools(missing, setup.prompts), "required_tools", problem
+        )
     if setup.output_schema is not None:
-        return _structured(setup.output_schema, state, reply.text)
+        return _structured(setup, setup.output_schema, state, reply.text)
     return End(outcome="succeeded", output=reply.text)
 
 
-def _structured(schema: Mapping[str, object], state: RunState, text: str) -> End | SendBack:
+def _structured(
+    setup: RunSetup, schema: Mapping[str, object], state: RunState, text: str
+) -> End | SendBack:
     read = read_arguments(schema, text, effect="read")
     if isinstance(read, ArgumentError):
-        return _again(state, prompts.wrong_output(read.message), "output_schema", read.message)
+        told = prompts.wrong_output(read.message, setup.prompts)
+        return _again(state, told, "output_schema", read.message)
     return End(outcome="succeeded", output=read.values)
 
 

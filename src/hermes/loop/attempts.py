@@ -15,6 +15,7 @@ from hermes.tools import ToolGuard, ToolResult, Verdict, failed_result, run, ver
 from .bench import Bench, context_of
 from .journal import Journal
 from .outcome import Ready
+from .purse import Purse
 from .setup import RunSetup
 
 _LOG = logging.getLogger("hermes.tool")
@@ -24,9 +25,15 @@ class Attempts:
     """Makes calls whose intent is durable, past the breaker of their tool."""
 
     def __init__(
-        self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock, guard: ToolGuard
+        self,
+        setup: RunSetup,
+        journal: Journal,
+        reader: TaskReader,
+        clock: Clock,
+        guard: ToolGuard,
+        purse: Purse,
     ) -> None:
-        self._setup, self._journal = setup, journal
+        self._setup, self._journal, self._purse = setup, journal, purse
         self._reader, self._clock, self._guard = reader, clock, guard
 
     async def make(self, item: Ready) -> tuple[ToolResult, Bench]:
@@ -47,7 +54,7 @@ class Attempts:
             result, bench = await self._try(item)
             result = replace(result, tries=tries)
             delay_s = self._guard.retry_delay_s(tool, result, waited_s=waited_s)
-            left_s = self._left_s()
+            left_s = self._purse.left_s()
             if delay_s is None or (left_s is not None and delay_s >= left_s):
                 break
             code = result.error.code if result.error else ""
@@ -61,6 +68,10 @@ class Attempts:
 
     async def _try(self, item: Ready) -> tuple[ToolResult, Bench]:
         bench = Bench(item.path, journal=self._journal, reader=self._reader, clock=self._clock)
+        known = self._guard.cache.get(item.prepared)
+        if known is not None:
+            bench.close()
+            return known, bench
         given = self._guard.enter(item.prepared.tool)
         if isinstance(given, Fault):  # it broke since the call was begun
             bench.close()
@@ -70,6 +81,8 @@ class Attempts:
             result, verdict = await self._run(item, bench)
         finally:
             self._guard.leave(item.prepared.tool, given, verdict)
+        if bench.is_untouched:
+            self._guard.cache.put(item.prepared, result)
         return result, bench
 
     async def _run(self, item: Ready, bench: Bench) -> tuple[ToolResult, Verdict | None]:
@@ -93,12 +106,8 @@ class Attempts:
         return result, None if is_cut else verdict_of(result)
 
     def _timeout_s(self, own_s: float | None) -> float | None:
-        left_s = self._left_s()
+        left_s = self._purse.left_s()
         if left_s is None or left_s <= 0:
             # Out of time, only a call that a person decided on is made: it gets its own time.
             return own_s
         return left_s if own_s is None else min(own_s, left_s)
-
-    def _left_s(self) -> float | None:
-        allowed = self._setup.limits.max_seconds
-        return None if allowed is None else allowed - self._journal.spent.seconds

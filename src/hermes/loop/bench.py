@@ -99,6 +99,11 @@ class Bench:
         """Kept at once, beside the task's own stream."""
         return await self._journal.put_todo(todo)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the call neither wrote anything nor read a result of its task again."""
+        return not (self._artifacts or self.variables.written or self.origin)
+
     def close(self) -> None:
         """The call is over: later words of an abandoned thread are ignored."""
         self._closed = True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
 import anyio.lowlevel
 
-from hermes.core.budget import Excess, excess_before_calls, excess_of_time
+from hermes.core.budget import Excess
 from hermes.core.clock import Clock
 from hermes.core.effects import Effect, may_overlap, may_repeat
 from hermes.core.events import BudgetExceeded, Fault
@@ -40,7 +40,9 @@ from .begin import Beginnings, arguments_then
 from .bench import Bench
 from .children import split
 from .journal import Journal
+from .offer import is_used_up, used_up
 from .outcome import Ready, record
+from .purse import Purse
 from .setup import RunSetup
 from .state import OpenCall
 from .suspend import Held, suspend
@@ -61,11 +63,17 @@ class Calls:
     """
 
     def __init__(
-        self, setup: RunSetup, journal: Journal, reader: TaskReader, clock: Clock, guard: ToolGuard
+        self,
+        setup: RunSetup,
+        journal: Journal,
+        reader: TaskReader,
+        clock: Clock,
+        guard: ToolGuard,
+        purse: Purse,
     ) -> None:
-        self._setup, self._journal, self._guard = setup, journal, guard
+        self._setup, self._journal, self._guard, self._purse = setup, journal, guard, purse
         self._reader, self._clock = reader, clock
-        self._attempts = Attempts(setup, journal, reader, clock, guard)
+        self._attempts = Attempts(setup, journal, reader, clock, guard, purse)
         self._beginnings = Beginnings(setup, journal, reader, clock)
         self._races: Counter[str] = Counter()
 
@@ -89,12 +97,12 @@ class Calls:
         """
         state = self._journal.state
         waiting = [item for item in state.open_calls if item.path in state.held]
-        ready = self._admit(self._prepare([c for c in state.open_calls if c not in waiting]))
+        ready = await self._admit(self._prepare([c for c in state.open_calls if c not in waiting]))
         found = list(held)
         for wave in self._waves(ready, waiting):
             if self._setup.tenure.should_stop():
                 return
-            late = excess_of_time(self._setup.limits, self._journal.spent)
+            late = self._purse.late()
             if late is not None and not self._was_begun(wave):
                 self._refuse(wave, late)
                 continue
@@ -141,12 +149,15 @@ class Calls:
         state = self._journal.state
         reason = state.reply.finish_reason if state.reply else None
         ready: list[Ready] = []
+        begun = self._held_back()
         for item in calls:
-            if refused := self._refusal(item):
+            if refused := self._refusal(item, begun):
                 record(self._journal, item, refused)
                 continue
             prepared = prepare(self._setup.registry, item.call, finish_reason=reason)
             if isinstance(prepared, Prepared):
+                if item.path not in state.started:
+                    begun[prepared.tool.name] += 1
                 ready.append(Ready(open=item, prepared=prepared))
             elif item.path in state.started:
                 then = state.started[item.path]
@@ -159,27 +170,42 @@ class Calls:
                 record(self._journal, item, prepared)
         return ready
 
-    def _refusal(self, item: OpenCall) -> ToolResult | None:
-        """Why a call is not even begun, whatever its arguments are."""
+    def _held_back(self) -> Counter[str]:
+        """Calls of the turn that wait for something before they begin, by tool name."""
+        state, found = self._journal.state, Counter[str]()
+        for item in state.open_calls:
+            tool = self._setup.registry.get(item.call.name)
+            if tool is not None and item.path in state.held and item.path not in state.started:
+                found[tool.name] += 1
+        return found
+
+    def _refusal(self, item: OpenCall, begun: Mapping[str, int] | None = None) -> ToolResult | None:
+        """Why a call is not even begun, whatever its arguments are.
+
+        Args:
+            item: The call.
+            begun: Calls of the same turn that are about to begin, by tool name; None if all that
+                are have begun.
+        """
         state = self._journal.state
         tool = self._setup.registry.get(item.call.name)
         if tool is None or item.path in state.started:
             return None
         name = state.renames.get(tool.name, tool.name)
         fault = handover.refusal(self._setup, state, name)
+        if fault is None and is_used_up(state, tool, more=(begun or {}).get(tool.name, 0)):
+            fault = used_up(tool)
         if fault is None and name in state.hidden:
             fault = unavailable(name, "it was not offered, since it does not work", "wait for it")
         fault = fault or self._guard.refusal(tool)
         return None if fault is None else failed_result("refused", fault)
 
-    def _admit(self, ready: list[Ready]) -> list[Ready]:
+    async def _admit(self, ready: list[Ready]) -> list[Ready]:
         state = self._journal.state
         fresh = [item for item in ready if item.path not in state.started]
-        limits, spent = self._setup.limits, self._journal.task.status.spent
-        excess = excess_before_calls(limits, spent, calls=len(fresh))
+        allowed, excess = await self._purse.before_tool_calls(len(fresh))
         if excess is None:
             return ready
-        allowed = max(0, int(excess.allowed) - spent.tool_calls)
         self._refuse(fresh[allowed:], excess)
         beyond = {item.path for item in fresh[allowed:]}
         return [item for item in ready if item.path not in beyond]
@@ -238,14 +264,12 @@ class Calls:
 
     def _left_s(self) -> float | None:
         """Seconds that the task has; None for no bound, or where it is out of time and goes on."""
-        allowed = self._setup.limits.max_seconds
-        left_s = None if allowed is None else allowed - self._journal.spent.seconds
-        return left_s if left_s is not None and left_s > 0 else None
+        return self._purse.left_s() or None
 
     def _out_of_time(self, item: Ready) -> None:
         allowed = self._setup.limits.max_seconds or 0.0
-        spent_s = round(self._journal.spent.seconds, 3)
-        self._refuse([item], Excess(limit="max_seconds", allowed=allowed, spent=spent_s))
+        late = Excess(limit="max_seconds", allowed=allowed, spent=allowed)
+        self._refuse([item], self._purse.late() or late)
 
     async def _run_beside(self, wave: Sequence[Ready]) -> list[Held]:
         running = len(wave)
@@ -314,7 +338,13 @@ class Calls:
         if isinstance(waiting, Children):
             try:
                 held = await split(
-                    self._journal, self._reader, self._clock, item.path, name, waiting
+                    self._journal,
+                    self._reader,
+                    self._clock,
+                    item.path,
+                    name,
+                    waiting,
+                    limits=self._setup.limits,
                 )
             except ToolError as exc:
                 fault = Fault(code=exc.code, message=exc.message, hint=exc.hint)
@@ -328,7 +358,12 @@ class Calls:
 
 def exceeded(excess: Excess) -> BudgetExceeded:
     """The event of a bound that is reached."""
-    return BudgetExceeded(limit=excess.limit, allowed=excess.allowed, spent=excess.spent)
+    return BudgetExceeded(
+        limit=excess.limit,
+        allowed=excess.allowed,
+        spent=round(excess.spent, 9),
+        estimate=round(excess.estimate, 9),
+    )
 
 
 def _held(path: str, name: str, waiting: Question | Until | Event) -> Held:

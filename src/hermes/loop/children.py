@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hermes.core import ids
+from hermes.core.budget import Limits, with_tree_bounds
 from hermes.core.clock import Clock
 from hermes.core.events import (
+    BudgetExceeded,
     Fault,
     MessageSent,
     Recorded,
@@ -28,9 +30,6 @@ from .suspend import Held
 
 _SHOWN_CHARS = 2000
 
-MAX_DEPTH = 5
-"""Generations below a root task."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
@@ -38,11 +37,13 @@ class Part:
 
     Attributes:
         origin: Of what the task had read from outside.
+        is_out_of_budget: It ended since the budget of the whole tree did.
     """
 
     task: Task
     output: object
     origin: str = ""
+    is_out_of_budget: bool = False
 
     @property
     def is_met(self) -> bool:
@@ -60,21 +61,39 @@ class Part:
 
 
 async def split(
-    journal: Journal, reader: TaskReader, clock: Clock, path: str, name: str, wanted: Children
+    journal: Journal,
+    reader: TaskReader,
+    clock: Clock,
+    path: str,
+    name: str,
+    wanted: Children,
+    *,
+    limits: Limits,
 ) -> Held:
     """The first round of a call's children.
 
+    Args:
+        journal: Of the parent.
+        reader: Of the tasks above it.
+        clock: For the children's first events.
+        path: Of the call.
+        name: Of its tool.
+        wanted: The children.
+        limits: Bounds of the tree, which the children have as well.
+
     Raises:
-        ToolError: The task is itself too deep in its tree.
+        ToolError: The task is itself too deep in its tree, or the work would go round in a circle.
     """
     parent = journal.task
-    if await _depth(reader, parent) >= MAX_DEPTH:
+    above = await _above(reader, parent)
+    if limits.max_depth is not None and len(above) >= limits.max_depth:
         raise ToolError(
-            f"child tasks are made {MAX_DEPTH} generations deep at most, and this task is in the "
-            "last one",
+            f"child tasks are made {limits.max_depth} generations deep at most (max_depth), and "
+            "this task is in the last one",
             code="too_deep",
             hint="do the work in this task",
         )
+    _refuse_circles(parent, above, wanted)
     event = TaskSplit(
         path=path,
         round=1,
@@ -86,7 +105,7 @@ async def split(
     )
     read = origins_line(journal.state.origins)
     origin = f"{read}, in {parent.task_id}" if read else ""
-    specs = [replace(_spec(parent, child), origin=origin) for child in wanted.tasks]
+    specs = [replace(_spec(parent, child, limits), origin=origin) for child in wanted.tasks]
     return _round(journal, clock, event, specs, name=name)
 
 
@@ -107,9 +126,10 @@ def origin_of_parts(parts: Sequence[Part]) -> str:
 def may_go_on(rounds: Sequence[TaskSplit], parts: Sequence[Part]) -> bool:
     """Whether the unmet parts are to be made again without asking a person.
 
-    Not one that somebody cancelled: that is a person's word.
+    Not one that somebody cancelled: that is a person's word. And not where the budget of the tree
+    is at its end.
     """
-    if any(part.task.state is TaskState.CANCELLED for part in parts):
+    if any(part.task.state is TaskState.CANCELLED or part.is_out_of_budget for part in parts):
         return False
     met = sum(part.is_met for part in parts)
     first = rounds[0]
@@ -193,12 +213,13 @@ def _round(
     )
 
 
-def _spec(parent: Task, child: Child) -> TaskCreated:
+def _spec(parent: Task, child: Child, tree: Limits) -> TaskCreated:
     spec = parent.spec
     agent = child.agent or spec.agent
-    limits = (
-        spec.limits if child.max_steps is None else replace(spec.limits, max_steps=child.max_steps)
-    )
+    # The bounds of the tree may have been given anew since the parent was made.
+    limits = with_tree_bounds(spec.limits, tree)
+    if child.max_steps is not None:
+        limits = replace(limits, max_steps=child.max_steps)
     # Another agent's files are not this one's; the settings of the run are the same for both.
     other = {name: spec.launch[name] for name in ("by", "settings") if name in spec.launch}
     return TaskCreated(
@@ -243,22 +264,50 @@ def _child_id(parent: Task, path: str, number: int, place: int) -> str:
     return ids.child_task_id(parent.task_id, f"{path}#{number}.{place}")
 
 
-async def _depth(reader: TaskReader, task: Task) -> int:
-    depth = 0
-    while task.spec.parent_id is not None and depth < MAX_DEPTH:
+def _refuse_circles(parent: Task, above: Sequence[Task], wanted: Children) -> None:
+    """Raise ToolError for work that goes back to an agent that waits for it further up.
+
+    An agent may split its own work, as deep as `max_depth` allows: that is no circle.
+    """
+    own = parent.spec.agent
+    for child in wanted.tasks:
+        names = [task.spec.agent for task in above]
+        if child.agent in (None, own) or child.agent not in names:
+            continue
+        way = [*names[: names.index(child.agent) + 1][::-1], own, child.agent]
+        raise ToolError(
+            f"{child.agent} itself waits for this work, which would go round in a circle: "
+            f"{' → '.join(way)}",
+            code="circle",
+            hint="do the work in this task, or give it to an agent that is not above it",
+        )
+
+
+async def _above(reader: TaskReader, task: Task) -> list[Task]:
+    """The tasks above one, the parent first."""
+    above: list[Task] = []
+    while task.spec.parent_id is not None:
         task = await reader.task(task.spec.parent_id)
-        depth += 1
-    return depth
+        above.append(task)
+    return above
 
 
 async def _part(reader: TaskReader, task_id: str) -> Part:
     task = await reader.task(task_id)
     # The end stands at the end, but for notes that messages were handled.
-    tail = max(0, task.status.seq - 3)
-    end = _end(await reader.events(task_id, after=tail)) or _end(await reader.events(task_id))
+    records = await reader.events(task_id, after=max(0, task.status.seq - 3))
+    end = _end(records) or _end(await reader.events(task_id))
     if end is None:
         return Part(task=task, output=None)
-    return Part(task=task, output=end.output, origin=end.origin)
+    return Part(
+        task=task,
+        output=end.output,
+        origin=end.origin,
+        is_out_of_budget=any(
+            isinstance(record.event, BudgetExceeded) and record.event.limit != "max_steps"
+            for record in records
+        ),
+    )
 
 
 def _end(records: Sequence[Recorded]) -> TaskSettled | None:

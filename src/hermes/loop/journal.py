@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import anyio
 
-from hermes.core.budget import Spent
+from hermes.core.budget import Draw, Drawn, Spent
 from hermes.core.clock import Clock
 from hermes.core.codec import sha256
 from hermes.core.events import MessageHandled, Recorded, TaskEvent
@@ -38,6 +38,15 @@ class Observer(Protocol):
 
     def progress(self, path: str, text: str) -> None:
         """A running tool says what it does."""
+        ...
+
+
+@runtime_checkable
+class CallObserver(Protocol):
+    """An observer that also wants to know of calls before they are whole."""
+
+    def call_begun(self, name: str) -> None:
+        """A streamed reply has begun a tool call."""
         ...
 
 
@@ -107,6 +116,11 @@ class Journal:
     async def put_todo(self, todo: Todo) -> Todo:
         """Keep a todo, which is no part of the task: written at once, and once."""
         return await self._store.put_todo(todo)
+
+    async def draw(self, wanted: Draw) -> Drawn:
+        """Draw on the budget of the task's tree, once what was noted is written."""
+        await self.commit()
+        return await self._store.draw(self._lease, wanted)
 
     @property
     def lease(self) -> Lease:
@@ -235,6 +249,13 @@ class Journal:
     def delta(self, text: str, *, reasoning: bool = False) -> None:
         """Pass a piece of a streamed reply on to the observers; it is not recorded."""
         tell(self._observers, lambda observer: observer.delta(text, reasoning=reasoning))
+
+    def call_begun(self, name: str) -> None:
+        """Tell the observers that want to know that a streamed reply has begun a tool call."""
+        for observer in self._observers:
+            if isinstance(observer, CallObserver):
+                wanting: CallObserver = observer
+                tell([observer], lambda _, wanting=wanting: wanting.call_begun(name))
 
     def progress(self, path: str, text: str) -> None:
         """Pass a tool's words on to the observers."""

@@ -72,6 +72,7 @@ def record(
                     duration_s=round(result.duration_s, 4),
                     tries=result.tries,
                     origin=origin,
+                    cached=result.cached,
                 )
             )
         case "error" | "timeout" | "refused":

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import anyio
 
-from hermes.core.budget import excess_before_model_call
+from hermes.core.budget import Excess, number
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
 from hermes.core.events import (
@@ -27,7 +28,14 @@ from hermes.core.events import (
 from hermes.core.failpoints import hit
 from hermes.core.task import TaskState
 from hermes.errors import ModelError
-from hermes.models import FailedAttempt, ModelReply, ModelRequest, ReasoningDelta, TextDelta
+from hermes.models import (
+    CallDelta,
+    FailedAttempt,
+    ModelReply,
+    ModelRequest,
+    ReasoningDelta,
+    TextDelta,
+)
 from hermes.store import TaskReader
 from hermes.telemetry import logs
 from hermes.tools import ToolGuard
@@ -35,11 +43,13 @@ from hermes.tools.policy import origins_line
 
 from .answer import End, SendBack, calls_of
 from .calls import Calls, exceeded
+from .compaction import Compaction
 from .context import Context
 from .handover import conclude
 from .ids import unique_calls
 from .journal import Journal
 from .offer import Offer
+from .purse import purse_of
 from .setup import RunSetup
 from .suspend import Held
 
@@ -58,9 +68,12 @@ class Run:
     ) -> None:
         self._setup, self._journal, self._clock = setup, journal, clock
         guard = setup.guard or ToolGuard(clock=clock)
-        self._calls = Calls(setup, journal, reader, clock, guard)
+        self._purse = purse_of(setup, journal)
+        self._calls = Calls(setup, journal, reader, clock, guard, self._purse)
         self._offer = Offer(setup, guard)
-        self._context = Context(setup)
+        self._context = Context(setup.opening, setup.registry.specs)
+        self._compaction = Compaction(setup, journal, self._context, excess=self._excess_beside)
+        self._system = ""
 
     async def carry(self, held: Sequence[Held] = ()) -> None:
         """Work until the task is settled or waits; either is in the journal on return.
@@ -110,37 +123,67 @@ class Run:
     async def _turn(self, repair: str = "") -> None:
         intent = self._journal.state.intent
         if intent is None:
-            excess = excess_before_model_call(
-                self._setup.limits, self._journal.spent, is_repair=bool(repair)
-            )
+            excess = await self._purse.before_model_call(self._prompt_tokens(), is_step=not repair)
             if excess is not None:
                 self._journal.note(exceeded(excess))
                 return
-            intent = await self._intent(repair)
+            path = self._path(repair)
+            match self._compaction.begin(path):
+                case "noted":
+                    return  # everything is looked at anew
+                case "full":
+                    await self._overflow()
+                    return
+                case "none":
+                    intent = await self._intent(path, repair)
             self._journal.note(intent)
         # Also where the intent is from before a crash: nothing is asked without the lease.
         await self._journal.commit()
         await self._ask(intent)
 
-    async def _intent(self, repair: str) -> ModelRequested:
+    def _path(self, repair: str) -> str:
         state = self._journal.state
-        path = f"/turn{state.turn}/model{state.model_calls + 1}"
-        path = path if repair else f"/turn{state.turn + 1}/model1"
-        hidden = await self._offer.hidden(path)
+        if repair:
+            return f"/turn{state.turn}/model{state.model_calls + 1}"
+        return f"/turn{state.turn + 1}/model1"
+
+    def _excess_beside(self) -> Excess | None:
+        """The bound that forbids a model call beside the turns."""
+        return self._purse.known(self._prompt_tokens())
+
+    def _prompt_tokens(self) -> int:
+        """Of the next request, by an estimate, where its size is asked for."""
+        return self._context.size(self._journal.state) if self._purse.counts_tokens else 0
+
+    async def _intent(self, path: str, repair: str) -> ModelRequested:
+        state = self._journal.state
+        hidden = await self._offer.hidden(path, state)
         notice = self._offer.notice(state, hidden)
         return ModelRequested(
             path=path,
             model=self._setup.model.name,
-            history=len(self._setup.opening) + len(state.messages) + bool(notice),
+            history=self._context.count(state) + bool(notice),
             prompt=self._setup.prompt_digest,
             tools=self._setup.registry.digest,
             repair=repair,
             hidden=tuple(hidden),
             notice=notice,
             may_finish=self._offer.may_finish(state),
+            system=self._kept_rules(),
         )
 
+    def _kept_rules(self) -> str:
+        """The blob of the system message; kept once, it is the same in the whole run."""
+        if not self._system and self._context.rules:
+            self._system = self._journal.keep(
+                self._context.rules.encode("utf-8", "backslashreplace")
+            )
+        return self._system
+
     async def _ask(self, intent: ModelRequested) -> None:
+        if intent.purpose == "compaction":
+            await self._summarise(intent)
+            return
         state = self._journal.state
         request = ModelRequest(
             messages=self._context.messages(state, intent),
@@ -151,7 +194,7 @@ class Run:
             watch=partial(self._retried, intent),
         )
         self._setup.tenure.check_lease()
-        began, left_s = self._clock.monotonic(), self._remaining_s()
+        began, left_s = self._clock.monotonic(), self._purse.left_s()
         scope = None if left_s is None else anyio.move_on_after(left_s)
         try:
             with scope or nullcontext():
@@ -166,6 +209,29 @@ class Run:
         if scope is not None and scope.cancelled_caught:
             await self._out_of_time(intent, self._clock.monotonic() - began)
 
+    async def _summarise(self, intent: ModelRequested) -> None:
+        request = replace(self._compaction.request(intent), watch=partial(self._retried, intent))
+        self._setup.tenure.check_lease()
+        began, left_s = self._clock.monotonic(), self._purse.left_s()
+        scope = None if left_s is None else anyio.move_on_after(left_s)
+        try:
+            with scope or nullcontext():
+                hit("loop.model.before")
+                reply = await self._setup.model.reply(request)
+                hit("loop.model.after")
+                self._compaction.replied(intent, reply, self._clock.monotonic() - began)
+                return
+        except ModelError as exc:
+            self._compaction.failed(intent, _fault_of(exc), self._clock.monotonic() - began)
+            return
+        if scope is not None and scope.cancelled_caught:
+            await self._out_of_time(intent, self._clock.monotonic() - began)
+
+    async def _overflow(self) -> None:
+        known = self._journal.state.so_far() or None
+        fault = self._compaction.overflow()
+        await self._settle(End(outcome="partial", output=known, error=fault))
+
     async def _reply(self, request: ModelRequest) -> ModelReply:
         if not self._setup.stream:
             return await self._setup.model.reply(request)
@@ -175,10 +241,10 @@ class Run:
                     self._journal.delta(text)
                 case ReasoningDelta(text=text):
                     self._journal.delta(text, reasoning=True)
+                case CallDelta(name=name):
+                    self._journal.call_begun(name)
                 case ModelReply():
                     return part
-                case _:
-                    pass
         raise ModelError("the model's stream ended without a reply", code="stream", retryable=True)
 
     def _replied(self, intent: ModelRequested, reply: ModelReply, duration_s: float) -> None:
@@ -233,15 +299,21 @@ class Run:
             ModelFailed(path=intent.path, error=fault, duration_s=round(duration_s, 4))
         )
         allowed = self._setup.limits.max_seconds or 0.0
-        spent = round(self._journal.spent.seconds, 3)
-        self._journal.note(BudgetExceeded(limit="max_seconds", allowed=allowed, spent=spent))
+        late = Excess(limit="max_seconds", allowed=allowed, spent=allowed)
+        self._journal.note(exceeded(self._purse.late() or late))
 
     async def _stop(self, reached: BudgetExceeded) -> None:
+        excess = Excess(
+            limit=reached.limit,
+            allowed=reached.allowed,
+            spent=reached.spent,
+            estimate=reached.estimate,
+        )
+        least = number(max(reached.allowed, reached.spent + reached.estimate))
         fault = Fault(
             code="budget",
-            message="task too complex for its budget: "
-            f"{reached.limit} = {reached.allowed:g} is reached ({reached.spent:g} spent)",
-            hint=f"raise {reached.limit}, or ask for less at once",
+            message=f"task too complex for its budget: {excess}",
+            hint=f"raise {reached.limit} well above {least}, or ask for less at once",
         )
         known = self._journal.state.so_far() or None
         await self._settle(End(outcome="partial", output=known, error=fault))
@@ -252,12 +324,6 @@ class Run:
             TaskSettled(outcome=end.outcome, output=end.output, error=end.error, origin=origin)
         )
         await self._journal.finish()
-
-    def _remaining_s(self) -> float | None:
-        allowed = self._setup.limits.max_seconds
-        if allowed is None:
-            return None
-        return max(0.0, allowed - self._journal.spent.seconds)
 
 
 def _fault_of(exc: ModelError) -> Fault:

@@ -7,13 +7,22 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from hermes.core import json
-from hermes.core.budget import Limits
+from hermes.core.budget import Excess, Limits
 from hermes.core.chat import ChatMessage
-from hermes.core.events import ToolStarted
+from hermes.core.events import TaskEvent, ToolStarted
 from hermes.core.request import AgentRequest
 from hermes.models import Model
 from hermes.tools import DEFAULT_LIMIT_CHARS, ToolGuard, ToolRegistry
 from hermes.tools.policy import Policy
+
+from .prompts import Prompts, shipped
+
+COMPACT_AT = 0.6
+SHORTEN_CHARS = 500
+
+
+def _english() -> Prompts:
+    return shipped("en")
 
 
 def _never() -> bool:
@@ -46,6 +55,21 @@ class Tenure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStop:
+    """Where a record stands against its budget, for a run that decides it again.
+
+    Attributes:
+        reached: The bound that was reached, if it was one of the tree's.
+        model_calls: Model calls that were begun before that.
+        tool_calls: Tool calls that were begun in all.
+    """
+
+    reached: Excess | None = None
+    model_calls: int = 0
+    tool_calls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSetup:
     """What a run works with.
 
@@ -60,7 +84,14 @@ class RunSetup:
         guard: What is known of the tools in this process; the run's own knowledge if None.
         hidden: Which tools a model call is not offered, by its path; None if that is to be seen.
         policy: What calls may do without a person once content from outside was read.
+        stop: Where a record reached a bound, which then decides in place of the budget.
         asks: Whether a call may be stopped for a person; false where nothing has an effect.
+        window: Tokens of a whole request and its reply; None if nothing is ever compacted.
+        compact_at: Share of the window from which on it is compacted.
+        shorten_chars: An older tool result above this is sent shortened then.
+        compactions: Those of a record, by the path of the model call that they came before; None
+            if they are to be made.
+        prompts: What the framework itself says to the model.
     """
 
     model: Model
@@ -77,6 +108,12 @@ class RunSetup:
     hidden: Callable[[str], Sequence[str]] | None = None
     policy: Policy = Policy()
     asks: bool = True
+    stop: RecordedStop | None = None
+    window: int | None = None
+    compact_at: float = COMPACT_AT
+    shorten_chars: int = SHORTEN_CHARS
+    compactions: Mapping[str, Sequence[TaskEvent]] | None = None
+    prompts: Prompts = field(default_factory=_english)
     prompt_digest: str = field(init=False)
     limits_table: Mapping[str, object] = field(init=False)
 

@@ -74,12 +74,14 @@ class RunState:
         waiting: What is waited for, by wait id, until its answer is taken in.
         approved: Calls that a person approved, by path, with the review; until they are begun.
         splits: Rounds of child tasks of each call of the present turn, by path.
+        has_children: Whether it ever handed work on.
         is_begun: Whether work on the task ever began.
         reply: The last reply, as long as nothing followed it.
         repairs: Replies in a row that were sent back.
         exceeded: The bound that ends the run once no call is open.
         succeeded: Names of tools that have returned a result.
         failures: Failures in a row, by tool name; of faulty arguments all but the first.
+        made: Calls begun, by the tool's name then; one that is made again counts once.
         faulty: Tools whose last call was refused for its arguments, which they may mend once.
         last_failure: What the last failure of each tool was.
         hidden: Tools that were not offered at the last model call.
@@ -90,6 +92,11 @@ class RunState:
             "" where the task began with it.
         foreign: Blobs that came from outside, with their origins.
         compacted: From where on the conversation is sent, and what stands for the rest; the last.
+        compactions: Model calls for a summary that were begun.
+        may_compact: Whether another summary may be asked for: none failed or brought nothing.
+        measured: Tokens of the last request, by its provider's count or after a compaction, and
+            how many messages of the conversation were in it.
+        whole: Blob and size in characters of each result that was cut when it came, by call id.
     """
 
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
@@ -105,12 +112,14 @@ class RunState:
     waiting: dict[str, Pending] = field(default_factory=dict[str, Pending])
     approved: dict[str, str] = field(default_factory=dict[str, str])
     splits: dict[str, list[TaskSplit]] = field(default_factory=dict[str, list[TaskSplit]])
+    has_children: bool = False
     is_begun: bool = False
     reply: ModelReplied | None = None
     repairs: int = 0
     exceeded: BudgetExceeded | None = None
     succeeded: set[str] = field(default_factory=set[str])
     failures: dict[str, int] = field(default_factory=dict[str, int])
+    made: dict[str, int] = field(default_factory=dict[str, int])
     faulty: set[str] = field(default_factory=set[str])
     last_failure: dict[str, str] = field(default_factory=dict[str, str])
     hidden: tuple[str, ...] = ()
@@ -121,7 +130,12 @@ class RunState:
     foreign: dict[str, str] = field(default_factory=dict[str, str])
     saved: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     earlier: tuple[str, ...] = ()
+    others: str = ""
     compacted: ContextCompacted | None = None
+    compactions: int = 0
+    may_compact: bool = True
+    measured: tuple[int, int] | None = None
+    whole: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     call_ids: set[str] = field(default_factory=set[str])
 
     @classmethod
@@ -163,7 +177,7 @@ class RunState:
                 self.variables.update(event.variables)
                 self._began_with(event.origin)
             case TaskStarted():
-                self.earlier, self.is_begun = event.earlier, True
+                self.earlier, self.others, self.is_begun = event.earlier, event.others, True
                 self._began_with(event.origin)
             case TaskWaiting():
                 self._wait(event)
@@ -171,6 +185,7 @@ class RunState:
                 self._end_waits(lambda pending: not pending.path and pending.kind == "time")
             case TaskSplit():
                 self.splits.setdefault(event.path, []).append(event)
+                self.has_children = True
             case ReviewDecided():
                 self._decided(event)
             case ModelRequested():
@@ -178,10 +193,13 @@ class RunState:
             case ModelReplied():
                 self._replied(event)
             case ModelFailed():
+                if self.intent is not None and self.intent.purpose == "compaction":
+                    self.may_compact = False
                 self.intent = None
             case ContextCompacted():
-                self.intent, self.compacted = None, event
+                self._compacted(event)
             case ToolStarted():
+                self._made(event)
                 self.started[event.path] = event
                 self.cleared.discard(event.path)
                 self.approved.pop(event.path, None)
@@ -189,6 +207,7 @@ class RunState:
                 self._succeeded(event.name)
                 if event.blob:
                     self.handles.add(event.blob)
+                    self.whole[event.call_id] = event.blob, event.size_chars
                     if event.origin:
                         self.foreign[event.blob] = event.origin
                 self._outcome(event, error=False)
@@ -244,6 +263,10 @@ class RunState:
                 if not is_over(pending)
             }
 
+    def _made(self, event: ToolStarted) -> None:
+        if event.path not in self.started:
+            self.made[event.name] = self.made.get(event.name, 0) + 1
+
     def _succeeded(self, name: str) -> None:
         name = self.renames.get(name, name)
         self.succeeded.add(name)
@@ -266,7 +289,11 @@ class RunState:
         self.last_failure[name] = event.error.message
 
     def _request(self, event: ModelRequested) -> None:
-        self.intent, self.hidden = event, event.hidden
+        self.intent = event
+        if event.purpose == "compaction":
+            self.compactions += 1
+            return
+        self.hidden = event.hidden
         if event.notice:
             self.messages.append(UserMessage(text=event.notice, reminder=True))
         if event.repair:
@@ -276,9 +303,21 @@ class RunState:
             self.turn += 1
             self.model_calls = 1
 
+    def _compacted(self, event: ContextCompacted) -> None:
+        before = self.compacted.upto if self.compacted else 0
+        if event.path and event.upto == before:
+            self.may_compact = False
+        self.intent, self.compacted = None, event
+        self.measured = event.after_tokens, len(self.messages)
+        self.handles.update(event.handles)
+        if event.origin:
+            self.foreign |= dict.fromkeys(event.handles, event.origin)
+
     def _replied(self, event: ModelReplied) -> None:
         self.intent = None
         self.reply = event
+        if event.usage.prompt_tokens and not (event.usage.estimated or event.cached):
+            self.measured = event.usage.prompt_tokens, len(self.messages)
         self.calls = {
             f"{self.turn_path}/tool{number}": call for number, call in enumerate(event.calls, 1)
         }
@@ -330,6 +369,10 @@ class RunState:
         else:
             self._succeeded(event.name)
             self._outcome(event, error=False)
+
+    def calls_made(self, tool: str) -> int:
+        """How many calls of a tool were begun, under its former names as well."""
+        return sum(self.made.get(name, 0) for name in (tool, *self.former_names(tool)))
 
     def former_names(self, tool: str) -> list[str]:
         """What a tool was called in earlier versions of the agent."""

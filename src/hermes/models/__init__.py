@@ -14,7 +14,7 @@ from hermes.models.base import (
     StreamPart,
     TextDelta,
 )
-from hermes.models.http import ClientPool, new_client
+from hermes.models.clients import ClientPool, new_client
 from hermes.models.openai import OpenAIModel
 from hermes.models.spec import open_model
 

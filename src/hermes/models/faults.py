@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -70,15 +71,16 @@ def read_object(answer: Answer, peer: Peer) -> Mapping[str, object]:
         ModelError: It is something else, such as the HTML page of a proxy.
     """
     try:
-        body = json.as_object(json.loads(answer.body))
+        body = json.as_object(json.loads(answer.body.removeprefix(BOM_UTF8)))
     except CodecError:
         body = None
     if body is None:
-        kind = answer.kind.partition(";")[0] or "no content type"
+        kind = peer.show(answer.kind.partition(";")[0]) or "no content type"
         raise ModelError(
             f"{peer} answered {answer.status} with no JSON object ({kind}): "
             f"{peer.show(answer.body)!r}",
             code="bad_reply",
+            retryable=not answer.body.strip(),  # a proxy that lost its server
             hint="check API_BASE: for most servers it ends in /v1",
         )
     return body
@@ -119,7 +121,7 @@ def fault_of_status(
             )
         case 404 | 405:
             return ModelError(
-                f"{peer.host} has no chat completions at {path} ({status}){tail}",
+                f"{peer.host} has no {_api_at(path)} at {path} ({status}){tail}",
                 code="bad_request",
                 hint="check API_BASE: for most servers it ends in /v1",
             )
@@ -148,6 +150,10 @@ def fault_of_status(
             )
         case _:
             return ModelError(f"{peer} refused the request ({status}){tail}", code="bad_request")
+
+
+def _api_at(path: str) -> str:
+    return "Messages API" if path.endswith("/messages") else "chat completions"
 
 
 def fault_of_body(body: Mapping[str, object], peer: Peer, *, code: str) -> ModelError | None:

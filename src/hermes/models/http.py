@@ -6,33 +6,28 @@ No key, password or query of an address ever gets into a message, a log line or 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
-    contextmanager,
     nullcontext,
     suppress,
 )
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from functools import cache
 from typing import TYPE_CHECKING
 
 import anyio
 
 from hermes.core.clock import Clock, SystemClock
 from hermes.errors import ConfigError, ModelError
+from hermes.models.clients import CONNECT_TIMEOUT_S, ClientPool
 from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_status
+from hermes.models.keys import spellings
 
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
-
-CONNECT_TIMEOUT_S = 10.0
-PER_CLIENT = 8
-"""Requests at a time that one client serves before another is opened."""
 
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_S = 0.5
@@ -86,86 +81,19 @@ def endpoint(base_url: str, *, suffix: str, default_prefix: str) -> Endpoint:
         path = (path or default_prefix) + suffix
     clean = given.copy_with(userinfo=b"", query=None, fragment=None, path=path)
     query = given.query
-    user = given.userinfo.decode("ascii", "replace")
+    basic = _basic(given.username, given.password) if given.userinfo else ""
+    told = (given.password, *given.params.values(), basic.removeprefix("Basic "))
     return Endpoint(
         url=str(clean),
         host=clean.netloc.decode("ascii"),
         target=clean.raw_path + (b"?" + query if query else b""),
-        authorization=_basic(given.username, given.password) if user else "",
-        secrets=tuple({text for text in (given.password, *given.params.values()) if len(text) > 7}),
+        authorization=basic,
+        secrets=tuple({text for text in told if len(text) > 7}),
     )
 
 
 def _basic(user: str, password: str) -> str:
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode("ascii")
-
-
-def new_client(*, timeout_s: float = 120.0, tls: bool = True) -> httpx2.AsyncClient:
-    """A connection pool for any number of models.
-
-    Args:
-        timeout_s: Longest silence of a server, in seconds; connecting has its own, shorter bound.
-        tls: Load the certificates of the authorities, 40 ms and more; without them every https
-            server is refused.
-    """
-    import httpx2
-
-    return httpx2.AsyncClient(
-        verify=_trusted() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
-    )
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """The system's certificates, read once: that takes longer than a request."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
-class ClientPool:
-    """Clients that share the load of an application, so that none has many connections.
-
-    A client looks at each of its connections twice a request; at 50 requests side by side that
-    would cost more than the requests themselves. Clients in front are used first: their
-    connections stay warm, and one alone serves up to `PER_CLIENT` requests at a time.
-
-    Args:
-        timeout_s: As for `new_client`.
-    """
-
-    def __init__(self, *, timeout_s: float = 120.0) -> None:
-        self._timeout_s = timeout_s
-        self._slots: list[_Slot] = []
-
-    @contextmanager
-    def lend(self, *, tls: bool) -> Generator[httpx2.AsyncClient]:
-        """A client for one request; `tls` for one that can reach https servers."""
-        free = (slot for slot in self._slots if slot.tls == tls and slot.busy < PER_CLIENT)
-        slot = next(free, None)
-        if slot is None:
-            slot = _Slot(client=new_client(timeout_s=self._timeout_s, tls=tls), tls=tls)
-            self._slots.append(slot)
-        slot.busy += 1
-        try:
-            yield slot.client
-        finally:
-            slot.busy -= 1
-
-    async def aclose(self) -> None:
-        """Close all of them."""
-        slots, self._slots = self._slots, []
-        for slot in slots:
-            await slot.client.aclose()
-
-
-@dataclass(slots=True, kw_only=True)
-class _Slot:
-    client: httpx2.AsyncClient
-    tls: bool
-    busy: int = 0
 
 
 class Connection:
@@ -198,7 +126,7 @@ class Connection:
         self.peer = Peer(
             model=model,
             host=endpoint.host,
-            secrets=tuple(filter(None, (*secrets, *endpoint.secrets))),
+            secrets=spellings((*secrets, *endpoint.secrets)),
         )
         self._lent = client
         self._own: tuple[asyncio.AbstractEventLoop, ClientPool] | None = None
@@ -353,6 +281,19 @@ class Connection:
                 code="timeout",
                 retryable=True,
                 hint="the model may still be loading; a longer timeout may help",
+            )
+        if "CERTIFICATE_VERIFY_FAILED" in reason:
+            return ModelError(
+                f"{self.peer} shows a certificate that is not trusted: {reason}",
+                code="unreachable",
+                hint="set HERMES_CA_FILE to the certificate (PEM) of the authority that signed it",
+            )
+        if isinstance(exc, httpx2.ProxyError):
+            return ModelError(
+                f"the proxy does not let through to {self.peer}: {reason}",
+                code="unreachable",
+                retryable=True,
+                hint="check HERMES_PROXY, or HTTPS_PROXY and NO_PROXY",
             )
         return ModelError(
             f"cannot reach {self.peer}: {reason}",

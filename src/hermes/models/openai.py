@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from hermes.core.clock import Clock
-from hermes.errors import ConfigError
 from hermes.models.base import ModelReply, ModelRequest, StreamPart
-from hermes.models.http import ClientPool, Connection, endpoint
+from hermes.models.clients import ClientPool
+from hermes.models.http import Connection, Endpoint, endpoint
+from hermes.models.keys import checked_key
 from hermes.models.openai_request import BodyBuilder
 from hermes.models.openai_stream import StreamReader, read_whole
+from hermes.models.profiles import Profile, find_profile
 
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
@@ -27,6 +29,7 @@ class OpenAIModel:
         api_key: Sent as a bearer token; without one no `Authorization` header is sent.
         client: A connection pool shared with others, who close it; without one, one is made.
         timeout_s: Longest silence of the server, in seconds.
+        profile: What the model can do and costs; found by its name if None.
         clock: For a `Retry-After` that is a date.
 
     Raises:
@@ -41,11 +44,12 @@ class OpenAIModel:
         api_key: str | None = None,
         client: httpx2.AsyncClient | ClientPool | None = None,
         timeout_s: float = 120.0,
+        profile: Profile | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._name = name
-        where = endpoint(base_url, suffix="/chat/completions", default_prefix="/v1")
-        key = _checked_key(api_key)
+        where = _endpoint(base_url)
+        key = checked_key(api_key)
         authorization = f"Bearer {key}" if key else where.authorization
         headers = {
             "content-type": "application/json",
@@ -63,11 +67,8 @@ class OpenAIModel:
             timeout_s=timeout_s,
             clock=clock,
         )
-        # OpenAI's newer models refuse `max_tokens`; everybody else knows only that.
-        is_openai = where.host == "api.openai.com"
-        self._bodies = BodyBuilder(
-            name, cap_field="max_completion_tokens" if is_openai else "max_tokens"
-        )
+        self.profile = profile or find_profile(name, host=where.host)
+        self._bodies = BodyBuilder(name, profile=self.profile, host=where.host)
 
     @property
     def name(self) -> str:
@@ -85,7 +86,7 @@ class OpenAIModel:
         """
         body = self._bodies.build(request, stream=False)
         answer = await self._connection.post(body)
-        return read_whole(answer, self._connection.peer, prompt=body)
+        return read_whole(answer, self._connection.peer, prompt=body, prices=self.profile.prices)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:
         """Ask and get the reply as it comes; the last part is the whole `ModelReply`.
@@ -98,7 +99,7 @@ class OpenAIModel:
         body = self._bodies.build(request, stream=True)
         async with self._connection.open(body) as response:
             kind = response.headers.get("content-type", "")
-            reader = StreamReader(self._connection.peer, kind=kind)
+            reader = StreamReader(self._connection.peer, kind=kind, prices=self.profile.prices)
             chunks = response.aiter_bytes()
             try:
                 async for chunk in chunks:
@@ -117,12 +118,14 @@ class OpenAIModel:
         await self._connection.aclose()
 
 
-def _checked_key(api_key: str | None) -> str:
-    key = (api_key or "").strip()
-    for place, char in enumerate(key, start=1):
-        if not "!" <= char <= "~":
-            raise ConfigError(
-                f"API_KEY cannot be sent: character {place} of {len(key)} is no printable ASCII",
-                hint="copy the key again, without quotes, spaces and line breaks",
-            )
-    return key
+def host_of(base_url: str) -> str:
+    """Host and port of a server, as profiles name it.
+
+    Raises:
+        ConfigError: The address cannot be used.
+    """
+    return _endpoint(base_url).host
+
+
+def _endpoint(base_url: str) -> Endpoint:
+    return endpoint(base_url, suffix="/chat/completions", default_prefix="/v1")

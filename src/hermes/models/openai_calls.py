@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hermes.core import json
@@ -21,6 +21,7 @@ class _Fragment:
     name: str
     arguments: str
     has_whole_arguments: bool
+    extra: Mapping[str, object] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -35,6 +36,7 @@ class _OpenCall:
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
+    extra: Mapping[str, object] | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -46,6 +48,7 @@ class _OpenCall:
 
     def add(self, fragment: _Fragment) -> None:
         self.id = self.id or fragment.id
+        self.extra = self.extra or fragment.extra
         if self.index is None:
             self.index = fragment.index
         if not self.pieces:
@@ -102,6 +105,11 @@ class CallReader:
             for call in self._calls
         )
 
+    def extras(self) -> list[Mapping[str, object] | None]:
+        """What came beside each call and has to go back with it: signatures, with Gemini."""
+        found = [call.extra for call in self._calls]
+        return found if any(found) else []
+
     def _find(self, fragment: _Fragment, *, is_alone: bool) -> _OpenCall | None:
         """The call that a fragment continues, or None if it begins one."""
         if fragment.id:
@@ -116,9 +124,14 @@ class CallReader:
         return None if last.is_complete else last
 
     def _by_id(self, fragment: _Fragment) -> _OpenCall | None:
-        for call in self._calls:
-            if call.id == fragment.id:
-                return call
+        same = [call for call in self._calls if call.id == fragment.id]
+        if fragment.index is not None:
+            # Servers repeat an id: what begins under an index of its own is a call of its own.
+            same = [call for call in same if call.index in (None, fragment.index)] or (
+                [] if fragment.name else same
+            )
+        if same:
+            return same[0]
         there = self._with_index(fragment.index)
         # A new id with a name begins a call even under an index that is taken; a new id alone is
         # a server that invents one for each chunk.
@@ -170,6 +183,7 @@ def _read(item: object) -> _Fragment:
         name=name if isinstance(name, str) else "",
         arguments=arguments if is_text else "" if arguments is None else json.dumps(arguments),
         has_whole_arguments=not is_text and arguments is not None,
+        extra=json.as_object(call.get("extra_content")),
     )
 
 

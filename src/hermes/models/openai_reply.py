@@ -8,13 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hermes.core import json
-from hermes.core.chat import FinishReason, Usage, estimate_tokens
+from hermes.core.chat import FinishReason
 from hermes.errors import ModelError
 from hermes.models.base import ModelReply, ReasoningDelta, StreamPart, TextDelta
 from hermes.models.faults import Peer
 from hermes.models.openai_calls import CallReader
+from hermes.models.openai_details import DetailReader
+from hermes.models.openai_message import DETAILS, DIALECT, EXTRAS, HOST
+from hermes.models.openai_usage import read_usage
+from hermes.models.profiles import Prices
 from hermes.models.surrogates import mend
-from hermes.models.thinking import ThinkSplitter
+from hermes.models.thinking import ThinkSplitter, after_thinking
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -45,24 +49,24 @@ BROKEN_OFF = frozenset(
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking")
 
-_MAX_TOKENS = 10**9
-
 
 class ReplyReader:
     """Puts one reply together.
 
     Args:
         peer: Who answers, for messages and where the reply names no model.
+        prices: What its tokens cost, if that is known.
     """
 
-    def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+    def __init__(self, peer: Peer, *, prices: Prices | None = None) -> None:
+        self._peer, self._prices = peer, prices
         self._answered_by = ""
         self._choice: object = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._splitter = ThinkSplitter()
         self._calls = CallReader()
+        self._details = DetailReader()
         self._finish = ""
         self._was_refused = False
         self._usage: dict[str, object] = {}
@@ -92,6 +96,7 @@ class ReplyReader:
         """
         self._answered_by = self._answered_by or _text_of(body.get("model"))
         self._take_usage(body.get("usage"))
+        self._take_usage((json.as_object(body.get("x_groq")) or {}).get("usage"))
         choice = self._first_choice(body)
         if choice is None:
             self._is_over = self._is_over or bool(self._usage)
@@ -117,7 +122,8 @@ class ReplyReader:
             ModelError: The provider says that it broke off.
         """
         parts = self._split(*self._splitter.close())
-        text, reasoning = self.text, mend("".join(self._reasoning)).strip()
+        before, text = after_thinking(self.text)
+        reasoning = mend("".join(self._reasoning) + before).strip()
         if self._finish.casefold() in BROKEN_OFF:
             raise ModelError(
                 f"{self._peer} broke off: {self._finish}",
@@ -132,10 +138,20 @@ class ReplyReader:
             reasoning=reasoning,
             calls=calls,
             finish_reason="content_filter" if self._was_refused else finish_reason(self._finish),
-            usage=read_usage(self._usage, prompt=prompt, written=written),
+            usage=read_usage(self._usage, prompt=prompt, written=written, prices=self._prices),
             model=self._answered_by or self._peer.model,
+            opaque=self._opaque(),
         )
         return parts, reply
+
+    def _opaque(self) -> dict[str, object]:
+        """What this server, and no other, has to be given back."""
+        found: dict[str, object] = {}
+        if details := self._details.close():
+            found[DETAILS] = details
+        if extras := self._calls.extras():
+            found[EXTRAS] = extras
+        return {DIALECT: {HOST: self._peer.host, **found}} if found else {}
 
     def _first_choice(self, body: Mapping[str, object]) -> Mapping[str, object] | None:
         for item in json.as_list(body.get("choices")):
@@ -152,10 +168,9 @@ class ReplyReader:
     def _take(self, message: Mapping[str, object], *, is_whole: bool) -> list[StreamPart]:
         parts: list[StreamPart] = []
         text, reasoning = _content(message.get("content"))
-        for name in _REASONING_FIELDS:
-            if found := _reasoning(message.get(name)):
-                reasoning += found
-                break
+        detailed = self._details.feed(json.as_list(message.get(DETAILS)))
+        told = (found for name in _REASONING_FIELDS if (found := _reasoning(message.get(name))))
+        reasoning += next(told, detailed)
         if reasoning:
             self._reasoning.append(reasoning)
             parts.append(ReasoningDelta(text=mend(reasoning)))
@@ -193,31 +208,6 @@ def finish_reason(word: str) -> FinishReason:
     return FINISH_REASONS.get(word.casefold(), "unknown")
 
 
-def read_usage(usage: Mapping[str, object], *, prompt: bytes, written: str) -> Usage:
-    """Token figures; each that is missing, null or an impossible zero is estimated.
-
-    Args:
-        usage: The provider's figures, possibly empty.
-        prompt: The request body.
-        written: All that the model wrote.
-    """
-    asked = _count(usage.get("prompt_tokens"))
-    answered = _count(usage.get("completion_tokens"))
-    details = json.as_object(usage.get("prompt_tokens_details")) or {}
-    cached = (
-        _count(details.get("cached_tokens"))
-        or _count(usage.get("prompt_cache_hit_tokens"))  # DeepSeek
-        or _count(usage.get("cached_tokens"))  # Kimi
-    )
-    estimated = not asked or (not answered and bool(written))
-    return Usage(
-        prompt_tokens=asked or estimate_tokens(prompt.decode()),
-        completion_tokens=answered or estimate_tokens(written),
-        cached_tokens=cached,
-        estimated=estimated,
-    )
-
-
 def _content(value: object) -> tuple[str, str]:
     """Text and reasoning of a message's content: a text, a list of parts, or nothing."""
     if isinstance(value, str):
@@ -245,10 +235,3 @@ def _reasoning(value: object) -> str:
 
 def _text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _count(value: object) -> int:
-    """A token figure; 0 for anything that is none, or that no model can have read."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return int(value) if 0 <= value <= _MAX_TOKENS else 0
-    return 0

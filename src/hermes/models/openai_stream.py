@@ -9,19 +9,23 @@ from hermes.errors import CodecError, ModelError
 from hermes.models.base import ModelReply, StreamPart
 from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_body, read_object
 from hermes.models.openai_reply import ReplyReader
+from hermes.models.profiles import Prices
 from hermes.models.sse import Event, EventReader
 from hermes.models.surrogates import read_json
 
 _DONE = b"[DONE]"
 
 
-def read_whole(answer: Answer, peer: Peer, *, prompt: bytes) -> ModelReply:
+def read_whole(
+    answer: Answer, peer: Peer, *, prompt: bytes, prices: Prices | None = None
+) -> ModelReply:
     """The reply in an answer that was not streamed.
 
     Args:
         answer: A successful one.
         peer: Who answered.
         prompt: The request body, to estimate tokens from.
+        prices: What tokens cost, if that is known.
 
     Raises:
         ModelError: It is no reply.
@@ -29,7 +33,7 @@ def read_whole(answer: Answer, peer: Peer, *, prompt: bytes) -> ModelReply:
     body = read_object(answer, peer)
     if fault := fault_of_body(body, peer, code="server"):
         raise fault
-    reader = ReplyReader(peer)
+    reader = ReplyReader(peer, prices=prices)
     reader.feed(body)
     if not reader.has_choice:
         raise _no_choice(peer)
@@ -45,13 +49,21 @@ class StreamReader:
     Args:
         peer: Who answers.
         kind: The content type, for messages.
+        prices: What tokens cost, if that is known.
         max_bytes: Where a stream that does not end is given up.
     """
 
-    def __init__(self, peer: Peer, *, kind: str = "", max_bytes: int = MAX_REPLY_BYTES) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        *,
+        kind: str = "",
+        prices: Prices | None = None,
+        max_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
         self._peer, self._kind, self._max_bytes = peer, kind, max_bytes
         self._events = EventReader()
-        self._reply = ReplyReader(peer)
+        self._reply = ReplyReader(peer, prices=prices)
         self._size = 0
         self.is_done = False
 
@@ -125,7 +137,7 @@ class StreamReader:
             self.is_done = _DONE in lines
             return values
         if event.is_bare and not self._reply.has_choice:
-            kind = self._kind.partition(";")[0] or "no content type"
+            kind = self._peer.show(self._kind.partition(";")[0]) or "no content type"
             raise ModelError(
                 f"{self._peer} answered with no stream and no JSON "
                 f"({kind}): {self._peer.show(event.data)!r}",

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from hermes.core.chat import Usage
 
+if TYPE_CHECKING:
+    from hermes.models.profile_files import Profiles  # read on use: it takes its time
+
 JsonMode = Literal["none", "object", "schema"]
 Dialect = Literal["native", "react"]
+ReasoningBack = Literal["never", "calls", "always"]
+CapField = Literal["max_tokens", "max_completion_tokens"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +55,75 @@ class Profile:
         name: As the provider names it.
         window: Tokens of a whole request and its reply.
         max_output: Most tokens of one reply; None if not known.
+        cap_field: How its server calls the cap of a reply's tokens.
         native_tools: It calls tools by its server's own means.
         parallel_calls: Several in one reply.
+        parallel_field: Its server has to be told so, by `parallel_tool_calls`.
+        tool_choice: Its server can hold it to calling some tool.
         json_mode: What its server can hold it to: `object`, any JSON; `schema`, a JSON Schema.
+        json_with_tools: Also while tools are offered, without keeping it from calling them.
+        strict_schema: Its server can promise a schema, if that is of the kind OpenAI calls strict.
         images: It reads them.
+        alternates: User and assistant have to take turns.
+        reasoning_back: Which assistant messages its server wants the reasoning of once more: none,
+            those with `calls`, or all.
         prices: None if not known.
+        priced_at: When they were published, as YYYY-MM.
         is_known: False for the stated defaults.
+        sources: Where each of these came from, by its name; what is missing is a default.
     """
 
     name: str
     window: int = 32_768
     max_output: int | None = None
+    cap_field: CapField = "max_tokens"
     native_tools: bool = True
     parallel_calls: bool = True
+    parallel_field: bool = False
+    tool_choice: bool = False
     json_mode: JsonMode = "none"
+    json_with_tools: bool = False
+    strict_schema: bool = False
     images: bool = False
+    alternates: bool = False
+    reasoning_back: ReasoningBack = "never"
     prices: Prices | None = None
+    priced_at: str = ""
     is_known: bool = False
+    sources: Mapping[str, str] = field(
+        default_factory=dict[str, str], compare=False, hash=False, repr=False
+    )
 
     @property
     def dialect(self) -> Dialect:
         """How it is asked to call tools."""
         return "native" if self.native_tools else "react"
+
+
+@runtime_checkable
+class Profiled(Protocol):
+    """Who has a profile, such as a model."""
+
+    @property
+    def profile(self) -> Profile:
+        """What is known of it."""
+        ...
+
+
+def find_profile(
+    name: str, *, host: str = "", more: Profiles = (), window: int | None = None
+) -> Profile:
+    """What is known of a model.
+
+    A model that nobody knows gets the defaults of `Profile`; this is logged once, as information.
+
+    Args:
+        name: In any case, with or without the part before a `/`, a tag after a `:` included.
+        host: Host and port of its server, where that is known.
+        more: What the user knows; the later ones hold against the earlier, and all of them
+            against what Hermes knows, field by field.
+        window: Holds against all of them.
+    """
+    from hermes.models.profile_files import find
+
+    return find(name, host=host, more=more, window=window)

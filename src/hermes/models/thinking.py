@@ -7,6 +7,18 @@ from typing import Literal
 _OPEN, _CLOSE = "<think>", "</think>"
 
 
+def after_thinking(text: str) -> tuple[str, str]:
+    """The reasoning and the answer of a text whose reasoning has no opening tag.
+
+    Some chat templates (those of DeepSeek R1, QwQ and Qwen3) write the tag into the prompt, so that
+    the reply has the closing one alone, on a line of its own.
+    """
+    reasoning, closing, answer = text.partition(f"\n{_CLOSE}\n")
+    if not closing or _OPEN in reasoning:
+        return "", text
+    return reasoning, answer.lstrip()
+
+
 class ThinkSplitter:
     """Separates `<think>…</think>` at the head of a text from the answer after it.
 

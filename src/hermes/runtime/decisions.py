@@ -119,7 +119,7 @@ def _decided(records: Sequence[Recorded], *, replies: bool, after: int) -> Itera
     begun: set[str] = set()
     for record in records[after:]:
         match record.event:
-            case ModelRequested() as event:
+            case ModelRequested(purpose="turn") as event:
                 yield Decision(path=event.path, what="request", facts=_request(event))
             case ModelReplied() as event:
                 calls |= calls_of(event)

@@ -13,6 +13,7 @@ from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
 from hermes.core.events import (
     ArtifactSaved,
+    ContextCompacted,
     MessageSent,
     ModelFailed,
     ModelReplied,
@@ -47,6 +48,7 @@ _COPIED = (
     ModelRequested,
     ModelReplied,
     ModelFailed,
+    ContextCompacted,
     ToolStarted,
     ToolReturned,
     ToolFailed,
@@ -242,7 +244,11 @@ def _place(events: Sequence[TaskEvent], at: Step) -> int:
 
 
 def _steps(events: Sequence[TaskEvent]) -> str:
-    turns = [event for event in events if isinstance(event, ModelRequested) and not event.repair]
+    turns = [
+        event
+        for event in events
+        if isinstance(event, ModelRequested) and not event.repair and event.purpose == "turn"
+    ]
     if not turns:
         return "it has none; `hermes retry` begins it anew"
     return f"its turns are 1 to {len(turns)}; `hermes trace` shows them"

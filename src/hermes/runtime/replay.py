@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from hermes.agents import AgentDefinition, Executor
-from hermes.agents.code import Coded, drifts, limits_for, manifest, recorded_codes
+from hermes.agents.code import (
+    Coded,
+    drifts,
+    limits_for,
+    manifest,
+    prompts_of,
+    recorded_codes,
+)
 from hermes.agents.passage import present_model, present_tools
 from hermes.core import ids, json
 from hermes.core.chat import FinishReason
@@ -31,7 +38,7 @@ from hermes.core.message import Message
 from hermes.core.request import AgentRequest
 from hermes.core.task import Task, TaskState, fold
 from hermes.errors import ModelError, StoreError, ToolError
-from hermes.loop import Journal, Run, RunSetup, RunState
+from hermes.loop import Journal, PromptBook, Prompts, Run, RunSetup, RunState
 from hermes.models import Model, ModelReply, ModelRequest, StreamPart
 from hermes.store import MemoryStore, Store, Worker
 from hermes.tools import GuardPolicy, Tool, ToolContext, ToolGuard, ToolRegistry
@@ -71,6 +78,7 @@ async def replay(
     model: Model | str,
     *,
     clock: Clock,
+    prompts: PromptBook | None = None,
 ) -> Replayed:
     """Decide a task again, without any effect.
 
@@ -82,6 +90,7 @@ async def replay(
         model: Decides again if it is a program itself, as a playbook is. Of any other one the name
             is enough: the recorded replies stand in for it.
         clock: Gives the events of the replay their time, on which nothing depends.
+        prompts: What the framework itself says to the model; the shipped texts if None.
 
     Raises:
         InputError: The task was never begun.
@@ -90,15 +99,16 @@ async def replay(
     record = Record.of(records)
     program = model if not isinstance(model, str) and isinstance(model, Coded) else None
     stand_in = _StandIn(model if isinstance(model, str) else model.name, record)
-    now = manifest(agent, registry, program or stand_in, goal=record.task.spec.goal)
-    codes = recorded_codes(records)
+    goal, codes = record.task.spec.goal, recorded_codes(records)
+    said = prompts_of(prompts or PromptBook(), agent, goal=goal, codes=codes)
+    now = manifest(agent, registry, program or stand_in, goal=goal, prompts=said)
     changes = drifts(codes[-1], now) if codes else []
     decides = stand_in
     if program is not None:
         fitting = present_model(agent, program, records, is_changed=bool(changes))
         decides = _Program(fitting, record)
     again = await _decide(
-        store, record, agent, present_tools(agent, registry, records), decides, clock
+        store, record, agent, present_tools(agent, registry, records), decides, clock, said
     )
     by_program = program is not None
     after = len(record.head)
@@ -132,6 +142,7 @@ async def _decide(
     registry: ToolRegistry,
     model: _StandIn,
     clock: Clock,
+    prompts: Prompts,
 ) -> list[Recorded]:
     """Run the loop over the record, in memory; returns the events that it wrote."""
     task_id = record.task.task_id
@@ -149,22 +160,25 @@ async def _decide(
             new_id=ids.uuid7,
         )
         if task.state == TaskState.DISPATCHED:
-            journal.note(TaskStarted(worker=_WORKER, earlier=record.earlier))
+            journal.note(TaskStarted(worker=_WORKER, earlier=record.earlier, others=record.others))
         else:
             journal.note(TaskResumed(worker=_WORKER, reason="replay"))
         model.journal = journal
         setup = RunSetup(
             model=model,
             registry=_recorded_tools(registry, record),
-            opening=await Executor(store, clock=clock).opening(journal, agent),
+            opening=await Executor(store, clock=clock).opening(journal, agent, prompts),
+            prompts=prompts,
             request=_request(record.task),
             limits=limits_for(record.limits, model),
+            stop=record.stop,
             output_schema=agent.output_schema,
             required_tools=agent.required_tools,
             result_limit_chars=_NO_LIMIT,
             guard=ToolGuard(clock=clock, policy=GuardPolicy(failures=None)),
             hidden=lambda path: record.hidden.get(path, ()),
             asks=False,
+            compactions=record.compactions,
         )
         try:
             await Run(setup, journal, reader=memory, clock=clock).carry()

@@ -1,8 +1,18 @@
 """The journal: events, tasks, messages in lanes, workers."""
 
-from hermes.store.base import Maintenance, Store, TaskReader, TaskWriter, WorkerTable
+from hermes.store.base import (
+    Maintenance,
+    QuotaTable,
+    Store,
+    TaskReader,
+    TaskWriter,
+    WorkerTable,
+)
+from hermes.store.budgets import TreeBudget
+from hermes.store.deeds import BEGINNING, PAGE, Deed, Place
 from hermes.store.memory import MemoryStore
 from hermes.store.queries import Migration
+from hermes.store.quota import StoreQuota
 from hermes.store.sqlite import SQLiteStore
 from hermes.store.url import is_away, open_store, pending_migrations
 from hermes.store.values import (
@@ -25,9 +35,12 @@ from hermes.store.values import (
 )
 
 __all__ = [
+    "BEGINNING",
     "MAX_TASKS",
     "NOTHING",
+    "PAGE",
     "Also",
+    "Deed",
     "EffectRow",
     "EffectState",
     "Lease",
@@ -37,15 +50,19 @@ __all__ = [
     "MessageState",
     "Migration",
     "NewTask",
+    "Place",
     "Pruned",
+    "QuotaTable",
     "Review",
     "SQLiteStore",
     "Store",
+    "StoreQuota",
     "StoreStatus",
     "Submitted",
     "TaskQuery",
     "TaskReader",
     "TaskWriter",
+    "TreeBudget",
     "Wait",
     "Worker",
     "WorkerTable",

@@ -6,16 +6,20 @@ store refuses it with `StaleLeaseError` once another worker holds the lane.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from hermes.core.budget import Bounds, Draw, Drawn
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
+from hermes.core.quota import Meter
 from hermes.core.task import Task
 from hermes.core.todo import Todo
 
+from .budgets import TreeBudget
+from .deeds import BEGINNING, PAGE, Deed, Place
 from .values import (
     NO_BLOBS,
     NOTHING,
@@ -31,6 +35,8 @@ from .values import (
     Wait,
     Worker,
 )
+
+R = TypeVar("R")
 
 
 class TaskWriter(Protocol):
@@ -164,6 +170,22 @@ class TaskWriter(Protocol):
         """
         ...
 
+    async def draw(self, lease: Lease, wanted: Draw) -> Drawn:
+        """Give the lease's task a share of its tree's budget, for its next call at least.
+
+        Shares count from the beginning of their tasks, so a repeat takes nothing twice; the sum of
+        them never passes the bounds, however many draw at once. What has to be counted of the task
+        itself comes with `wanted`; what its journal says must be written before.
+
+        Raises:
+            StaleLeaseError: The lane was taken over; nothing was written.
+        """
+        ...
+
+    async def put_budget(self, root_id: str, bounds: Bounds) -> None:
+        """Put bounds in force for a whole tree, in place of those that its tasks know."""
+        ...
+
     async def put_todo(self, todo: Todo) -> Todo:
         """Keep a todo, or mark the one of this id as done if `todo` is; gives it as it is now.
 
@@ -240,6 +262,22 @@ class TaskReader(Protocol):
         """A business key's place in the ledger, or None if nobody has claimed it."""
         ...
 
+    async def budget(self, root_id: str) -> TreeBudget:
+        """How the budget of a tree stands; of no tasks for an unknown root."""
+        ...
+
+    async def deeds(
+        self, *, after: Place = BEGINNING, since: datetime | None = None, limit: int = PAGE
+    ) -> list[Deed]:
+        """Outcomes of calls in all tasks, task by task, for who adds them up.
+
+        Args:
+            after: The place of the last one that was read before.
+            since: Only of tasks with an event since then; there may be older ones among theirs.
+            limit: At most so many.
+        """
+        ...
+
     async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
         """The first todos that are open, oldest first; else the last of all, newest first."""
         ...
@@ -312,7 +350,21 @@ class Maintenance(Protocol):
         ...
 
 
-class Store(TaskWriter, TaskReader, WorkerTable, Maintenance, Protocol):
+class QuotaTable(Protocol):
+    """How far the rates of providers are used up."""
+
+    async def meter(self, key: str, turn: Callable[[Meter, int], tuple[Meter, R]]) -> R:
+        """Change a key's meter in one transaction.
+
+        Args:
+            key: An account at a provider; no secret.
+            turn: Gets the meter and the store's time in microseconds, gives the meter as it is to
+                be kept and what comes back from here; pure, since it may be repeated.
+        """
+        ...
+
+
+class Store(TaskWriter, TaskReader, WorkerTable, QuotaTable, Maintenance, Protocol):
     """All of it; opened and closed with `async with`."""
 
     @property

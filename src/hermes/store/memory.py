@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from hermes.core import json
-from hermes.core.clock import Clock
+from hermes.core.budget import Bounds, Draw, Drawn
+from hermes.core.clock import Clock, to_micros
+from hermes.core.codec import to_plain
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
+from hermes.core.quota import Meter
 from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import (
@@ -22,6 +25,9 @@ from hermes.errors import (
     StaleLeaseError,
     StoreUnavailableError,
 )
+from hermes.store.budgets import TreeBudget
+from hermes.store.budgets_memory import MemoryBudgets
+from hermes.store.deeds import BEGINNING, PAGE, TYPES, Deed, Place
 from hermes.store.hints import Hints
 from hermes.store.memory_lanes import MemoryLanes
 from hermes.store.memory_prune import MemoryPruning
@@ -54,6 +60,8 @@ from hermes.store.values import (
     Worker,
 )
 
+R = TypeVar("R")
+
 
 class MemoryStore:
     """A `Store` without a file, for one event loop.
@@ -69,10 +77,12 @@ class MemoryStore:
         self._clock = clock
         self._workers: dict[str, Worker] = {}
         self._todos: dict[str, Todo] = {}
+        self._meters: dict[str, Meter] = {}
         self._lanes = MemoryLanes(clock)
         self._streams = streams = MemoryStreams()
         self._waits = MemoryWaits(clock, self._lanes, streams.find_task, streams.has_unsettled)
         self._writes = MemoryWrites(streams=streams, lanes=self._lanes, waits=self._waits)
+        self._budgets = MemoryBudgets(streams)
         self._hints = Hints()
 
     @property
@@ -225,6 +235,19 @@ class MemoryStore:
         self._hints.give()
         return self._waits.signal(name, plain(payload))
 
+    async def draw(self, lease: Lease, wanted: Draw) -> Drawn:
+        if self._lanes.held(lease) is None:
+            raise StaleLeaseError(lease.message.message_id, token=lease.token)
+        return self._budgets.draw(lease.message.task_id, wanted)
+
+    async def put_budget(self, root_id: str, bounds: Bounds) -> None:
+        self._budgets.put(root_id, bounds)
+
+    async def meter(self, key: str, turn: Callable[[Meter, int], tuple[Meter, R]]) -> R:
+        now = to_micros(self._clock.now())
+        self._meters[key], result = turn(self._meters.get(key) or Meter(), now)
+        return result
+
     async def put_todo(self, todo: Todo) -> Todo:
         todo_row(todo)
         kept = self._todos.setdefault(todo.todo_id, todo)
@@ -291,6 +314,25 @@ class MemoryStore:
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         return self._waits.effects.get((scope, tool, key))
 
+    async def budget(self, root_id: str) -> TreeBudget:
+        return self._budgets.budget(root_id)
+
+    async def deeds(
+        self, *, after: Place = BEGINNING, since: datetime | None = None, limit: int = PAGE
+    ) -> list[Deed]:
+        found: list[Deed] = []
+        for place, stream in enumerate(self._streams):
+            if place < after[0] or (since and stream.task.status.updated_at < since):
+                continue
+            for record in stream.records:
+                event, here = record.event, (place, record.seq)
+                if here > after and record.token and event.type in TYPES and len(found) < limit:
+                    agent, data = stream.task.spec.agent, to_plain(event)
+                    found.append(
+                        Deed(place=here, agent=agent, at=record.at, type=event.type, data=data)
+                    )
+        return found
+
     async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
         kept = list(self._todos.values())
         if is_open:
@@ -351,7 +393,11 @@ class MemoryStore:
 
     async def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
         pruning = MemoryPruning(
-            streams=self._streams, lanes=self._lanes, waits=self._waits, before=before
+            streams=self._streams,
+            lanes=self._lanes,
+            waits=self._waits,
+            budgets=self._budgets,
+            before=before,
         )
         return pruning.prune(dry_run=dry_run)
 

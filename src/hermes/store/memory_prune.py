@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermes.core.task import Task
+from hermes.store.budgets_memory import MemoryBudgets
 from hermes.store.memory_lanes import MemoryLanes
 from hermes.store.memory_streams import MemoryStreams
 from hermes.store.memory_waits import MemoryWaits
@@ -20,6 +21,7 @@ class MemoryPruning:
     streams: MemoryStreams
     lanes: MemoryLanes
     waits: MemoryWaits
+    budgets: MemoryBudgets
     before: datetime
 
     def prune(self, *, dry_run: bool) -> Pruned:
@@ -42,6 +44,7 @@ class MemoryPruning:
                 self.streams.forget(key)
                 self.lanes.forget_task(key)
                 self.waits.forget_task(key)
+                self.budgets.forget(key)
             self.waits.forget_signals(self.before)
             for name in unused:
                 del self.streams.blobs[name]

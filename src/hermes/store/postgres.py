@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import TypeVar
 
 from hermes.core import json
+from hermes.core.budget import Bounds, Draw, Drawn
 from hermes.core.clock import Clock, SystemClock, to_micros
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
+from hermes.core.quota import Meter
 from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import CodecError, InputError, NotFoundError, StoreError
+from hermes.store import budgets_postgres as budgets
 from hermes.store import postgres_prune as prune
+from hermes.store import postgres_quota as quota
 from hermes.store import postgres_reads as reads
 from hermes.store import postgres_transactions as transactions
 from hermes.store import postgres_upkeep as upkeep
 from hermes.store import postgres_waits as waits
+from hermes.store.budgets import TreeBudget
+from hermes.store.deeds import BEGINNING, PAGE, Deed, Place, deed_values
 from hermes.store.postgres_connection import Connection, connect, read_address, translating
 from hermes.store.postgres_hints import Hints
 from hermes.store.postgres_migrate import check, migrate
@@ -235,6 +241,16 @@ class PostgresStore:
         self._tell(is_first)
         return is_first
 
+    async def draw(self, lease: Lease, wanted: Draw) -> Drawn:
+        return await self._write(partial(budgets.draw, lease=lease, wanted=wanted))
+
+    async def put_budget(self, root_id: str, bounds: Bounds) -> None:
+        await self._write(partial(budgets.put, root_id=root_id, bounds=bounds))
+
+    async def meter(self, key: str, turn: Callable[[Meter, int], tuple[Meter, R]]) -> R:
+        now = None if self._has_machine_clock else self._now()
+        return await self._write(partial(quota.meter, key=key, now=now, turn=turn))
+
     async def put_todo(self, todo: Todo) -> Todo:
         return await self._write(partial(transactions.put_todo, row=todo_row(todo)))
 
@@ -278,6 +294,15 @@ class PostgresStore:
 
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         return await self._read(partial(reads.effect, key=(scope, tool, key)))
+
+    async def budget(self, root_id: str) -> TreeBudget:
+        return await self._read(partial(budgets.budget, root_id=root_id))
+
+    async def deeds(
+        self, *, after: Place = BEGINNING, since: datetime | None = None, limit: int = PAGE
+    ) -> list[Deed]:
+        values = deed_values(after, since, limit)
+        return await self._read(partial(reads.deeds, values=values))
 
     async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
         return await self._read(partial(reads.todos, is_open=is_open, limit=limit))

@@ -12,6 +12,14 @@ from hermes.store.postgres_transaction import Transaction, Transactor
 from hermes.store.queries import postgres
 from hermes.store.values import Pruned
 
+_BY_TASK_ID = (
+    "delete_waits",
+    "delete_reviews",
+    "delete_effects",
+    "delete_shares",
+    "delete_budgets",
+    "delete_dead_messages",
+)
 _TREES = 50
 _ROWS = 500
 
@@ -69,7 +77,7 @@ async def _remove(tx: Transaction, *, roots: list[str], before: int) -> list[_Ta
     keys, task_ids = [key for key, _, _ in tasks], [task_id for _, task_id, _ in tasks]
     for name in ("delete_events", "delete_blob_uses"):
         await tx.send(name, (keys,))
-    for name in ("delete_waits", "delete_reviews", "delete_effects", "delete_dead_messages"):
+    for name in _BY_TASK_ID:
         await tx.send(name, (task_ids,))
     await tx.send("delete_lanes", {"task_ids": task_ids})
     await tx.send("delete_accepted", (task_ids,))

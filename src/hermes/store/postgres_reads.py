@@ -17,6 +17,7 @@ from hermes.core.events import Recorded
 from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import NotFoundError
+from hermes.store.deeds import Deed, read_deeds, whole_blobs
 from hermes.store.driver import Row
 from hermes.store.postgres_connection import Connection
 from hermes.store.postgres_transaction import Values
@@ -123,6 +124,14 @@ async def effect(connection: Connection, key: tuple[str, str, str]) -> EffectRow
     """A business key's row, by scope, tool and key."""
     row = await _row(connection, "effect", key)
     return None if row is None else read_effect(row)
+
+
+async def deeds(connection: Connection, values: Mapping[str, int]) -> list[Deed]:
+    """Outcomes of calls, in their order."""
+    rows = await _rows(connection, "deeds", values)
+    names = whole_blobs(rows)
+    blobs = {name: await blob(connection, name) for name in names}
+    return read_deeds(rows, blobs.__getitem__)
 
 
 async def todos(connection: Connection, *, is_open: bool, limit: int) -> list[Todo]:

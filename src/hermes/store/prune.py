@@ -26,6 +26,8 @@ _DELETES = (
     "delete_waits",
     "delete_reviews",
     "delete_effects",
+    "delete_shares",
+    "delete_budget",
     "delete_dead_messages",
     "delete_lanes",
     "delete_accepted",

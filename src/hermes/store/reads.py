@@ -16,6 +16,7 @@ from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import NotFoundError
 from hermes.store import task_list
+from hermes.store.deeds import Deed, read_deeds
 from hermes.store.driver import Cursor
 from hermes.store.queries import sql
 from hermes.store.rows import (
@@ -100,6 +101,13 @@ def effect(cursor: Cursor, key: tuple[str, str, str]) -> EffectRow | None:
     """A business key's row, by scope, tool and key."""
     row = cursor.execute(sql("effect"), key).fetchone()
     return None if row is None else read_effect(row)
+
+
+def deeds(cursor: Cursor, values: dict[str, int]) -> list[Deed]:
+    """Outcomes of calls, in their order."""
+    return read_deeds(
+        cursor.execute(sql("deeds"), values).fetchall(), lambda name: blob(cursor, name)
+    )
 
 
 def todos(cursor: Cursor, *, is_open: bool, limit: int) -> list[Todo]:

@@ -11,6 +11,8 @@ from hermes.core.clock import rfc3339
 from hermes.core.codec import Encoded
 from hermes.core.events import (
     ArtifactSaved,
+    ContextCompacted,
+    ModelRequested,
     Recorded,
     ReviewDecision,
     ReviewReason,
@@ -151,6 +153,11 @@ def blob_names(records: Iterable[Recorded]) -> set[str]:
             names.add(event.blob)
         elif isinstance(event, ArtifactSaved):
             names.add(event.sha256)
+        elif isinstance(event, ContextCompacted):
+            names.update(event.handles)
+        elif isinstance(event, ModelRequested) and event.system and not record.token:
+            # A fork's. A run keeps the blob itself, once, and not by every event that names it.
+            names.add(event.system)
     return {name for name in names if is_blob_name(name)}
 
 

@@ -12,15 +12,20 @@ from typing import TypeVar
 from anyio import to_thread
 
 from hermes.core import json
+from hermes.core.budget import Bounds, Draw, Drawn
 from hermes.core.clock import Clock, to_micros
 from hermes.core.events import Recorded, ReviewDecision
 from hermes.core.message import Message
+from hermes.core.quota import Meter
 from hermes.core.task import Task
 from hermes.core.todo import Todo
 from hermes.errors import CodecError, ConfigError, InputError, NotFoundError, StoreError
-from hermes.store import lanes, prune, reads, transactions, upkeep, waits
+from hermes.store import budgets_sqlite as budgets
+from hermes.store import lanes, prune, quota, reads, transactions, upkeep, waits
+from hermes.store.budgets import TreeBudget
 from hermes.store.checkpoint import Checkpoints
 from hermes.store.connection import Synchronous, open_reader, open_writer, translated
+from hermes.store.deeds import BEGINNING, PAGE, Deed, Place, deed_values
 from hermes.store.driver import Connection, Cursor
 from hermes.store.hints import Hints
 from hermes.store.rows import batch, new_task_row, outgoing, prepare, todo_row, worker_row
@@ -276,6 +281,15 @@ class SQLiteStore:
         self._hints.give()
         return is_new
 
+    async def draw(self, lease: Lease, wanted: Draw) -> Drawn:
+        return await self._write(partial(budgets.draw, lease=lease, wanted=wanted))
+
+    async def put_budget(self, root_id: str, bounds: Bounds) -> None:
+        await self._write(partial(budgets.put, root_id=root_id, bounds=bounds))
+
+    async def meter(self, key: str, turn: Callable[[Meter, int], tuple[Meter, R]]) -> R:
+        return await self._write(partial(quota.meter, key=key, now=self._now(), turn=turn))
+
     async def put_todo(self, todo: Todo) -> Todo:
         return await self._write(partial(transactions.put_todo, row=todo_row(todo)))
 
@@ -319,6 +333,15 @@ class SQLiteStore:
 
     async def effect(self, scope: str, tool: str, key: str) -> EffectRow | None:
         return await self._read(partial(reads.effect, key=(scope, tool, key)))
+
+    async def budget(self, root_id: str) -> TreeBudget:
+        return await self._read(partial(budgets.budget, root_id=root_id))
+
+    async def deeds(
+        self, *, after: Place = BEGINNING, since: datetime | None = None, limit: int = PAGE
+    ) -> list[Deed]:
+        values = deed_values(after, since, limit)
+        return await self._read(partial(reads.deeds, values=values))
 
     async def todos(self, *, is_open: bool = True, limit: int = 100) -> list[Todo]:
         return await self._read(partial(reads.todos, is_open=is_open, limit=limit))

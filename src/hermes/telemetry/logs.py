@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal, TextIO, cast
 
 from hermes.core import json
-from hermes.core.events import ModelReplied
+from hermes.core.events import ContextCompacted, ModelReplied
 from hermes.core.task import Task
 
 
@@ -82,6 +82,26 @@ def model_round(log: logging.Logger, task: Task, path: str, reply: ModelReplied)
             decision=f"call {', '.join(names)}" if names else "answer",
             finish_reason=reply.finish_reason,
         )
+
+
+def compacted(log: logging.Logger, task: Task, event: ContextCompacted) -> None:
+    """After the conversation was made smaller: its size before and after, estimated."""
+    if log.isEnabledFor(logging.INFO):
+        _emit(
+            log,
+            "context.compacted",
+            task,
+            event.path,
+            before_tokens=event.before_tokens,
+            after_tokens=event.after_tokens,
+            duration_ms=round(event.duration_s * 1000),
+        )
+
+
+def compaction_stopped(log: logging.Logger, task: Task, path: str, why: str) -> None:
+    """Once in a run: no other summary is asked for."""
+    fields = {"event": "context.stopped", "task_id": task.task_id, "path": path, "reason": why}
+    log.warning("no more summaries of %s: %s", task.task_id, why, extra={"hermes": fields})
 
 
 def _emit(log: logging.Logger, what: str, task: Task, path: str, **fields: object) -> None:

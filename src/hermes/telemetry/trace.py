@@ -9,6 +9,7 @@ from typing import Literal
 from hermes.core import codec, json
 from hermes.core.clock import rfc3339
 from hermes.core.events import (
+    ContextCompacted,
     ModelFailed,
     ModelReplied,
     ModelRequested,
@@ -59,11 +60,15 @@ class TraceView:
             case ModelReplied() as event:
                 thought = event.reasoning or (event.text if event.calls else "")
                 tokens = event.usage.total_tokens
-                self._end(event.path, "ok", event.duration_s, tokens, thought)
+                self._end(event.path, "ok", event.duration_s, tokens, thought, cached=event.cached)
+            case ContextCompacted() as event if event.path:
+                self._end(event.path, "ok", event.duration_s, event.usage.total_tokens)
             case ModelFailed(path=path, duration_s=duration_s):
                 self._end(path, "error", duration_s)
-            case ToolReturned(path=path, duration_s=duration_s, tries=tries):
-                self._end(path, "ok", duration_s, tries=tries)
+            case ToolReturned() as event:
+                self._end(
+                    event.path, "ok", event.duration_s, tries=event.tries, cached=event.cached
+                )
             case ToolFailed() as event:
                 if event.path not in self._places:
                     self._begin(record, event.path, "tool", event.name)
@@ -107,6 +112,7 @@ class TraceView:
         tokens: int = 0,
         thought: str = "",
         tries: int = 1,
+        cached: bool = False,
     ) -> None:
         place = self._places.get(path)
         if place is None:
@@ -123,6 +129,7 @@ class TraceView:
             started_ms=begun.started_ms,
             thought=thought or None,
             tries=tries,
+            cached=cached,
         )
 
 

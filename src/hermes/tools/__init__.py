@@ -1,5 +1,6 @@
 """Tools: what models may call, how their arguments are read, and what their results become."""
 
+from hermes.core.breaker import Verdict
 from hermes.tools.arguments import ArgumentError, Arguments, read_arguments
 from hermes.tools.arguments.aliases import Aliases
 from hermes.tools.arguments.exact import Repair
@@ -14,7 +15,6 @@ from hermes.tools.base import (
     ToolResult,
     Workbench,
 )
-from hermes.tools.breaker import Verdict
 from hermes.tools.builtin import BUILTIN_GROUPS, DEFAULT_OPTIONS, builtin_tools, is_builtin
 from hermes.tools.builtin.options import BuiltinOptions
 from hermes.tools.failures import failed_result

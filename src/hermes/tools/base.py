@@ -162,6 +162,8 @@ class Tool(Generic[P, R_co]):
         outbound: It may carry data out even though it only reads, as a request to the web does.
         retries: How often a call is made again after an error that says `retryable`.
         concurrency: How many calls of one process run at a time; None for no limit.
+        max_calls: How often one task may call it; None for no limit.
+        cache_s: For so long the same call gets the same result in this process; None for never.
         health: Whether it can work at present; None if only its calls can tell.
         run_in: Where a plain function runs.
         origin: File and line where the tool was made, `tools.py:12`; "" if unknown.
@@ -188,6 +190,8 @@ class Tool(Generic[P, R_co]):
     outbound: bool = False
     retries: int = 0
     concurrency: int | None = None
+    max_calls: int | None = None
+    cache_s: float | None = None
     health: Health | None = None
     run_in: RunIn = "thread"
 
@@ -221,6 +225,7 @@ class ToolResult:
         is_outside: What failed lies outside of the call: no answer in time, no connection, a
             service that is down. Arguments and business errors never do.
         tries: How often it was made, the last one included.
+        cached: It is the result of an earlier call; nothing was run.
     """
 
     status: CallStatus
@@ -235,3 +240,4 @@ class ToolResult:
     is_late: bool = False
     is_outside: bool = False
     tries: int = 1
+    cached: bool = False

@@ -205,6 +205,8 @@ def _made(
         outbound=options.outbound,
         retries=options.retries,
         concurrency=options.concurrency,
+        max_calls=options.max_calls,
+        cache_s=options.cache_s,
         health=options.health,
         run_in=options.run_in,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from hermes.core.breaker import Breaker, Pass, Verdict
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
 from hermes.core.events import Fault
@@ -16,7 +17,7 @@ from hermes.core.retry import RetryPolicy
 from hermes.telemetry import logs
 
 from .base import Tool, ToolResult
-from .breaker import Breaker, Pass, Verdict
+from .caching import ToolCache
 from .health import EVERY_S, TIMEOUT_S, HealthChecks
 
 UNAVAILABLE = "unavailable"
@@ -73,6 +74,7 @@ class ToolGuard:
             timeout_s=self._policy.health_timeout_s,
         )
         self._unwell: set[tuple[str, str]] = set()
+        self.cache = ToolCache(clock=clock)
 
     async def take_place(
         self, tool: Tool, *, before_waiting: Callable[[], Awaitable[None]]

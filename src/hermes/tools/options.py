@@ -72,6 +72,9 @@ class ToolOptions(TypedDict, total=False):
         retries: How often a call is made again after an error that says `retryable`; only for
             `read` and `idempotent` tools.
         concurrency: How many of its calls a process runs at a time.
+        max_calls: How often one task may call it; models are not offered it any more then.
+        cache_s: For so long the same call gets the same result, in all tasks of a process; only for
+            `read` tools whose result depends on nothing but their arguments.
         health: Says whether the tool can work: true or None if so, false or a text if not. While
             it cannot, models are not offered it.
         run_in: Where a plain function runs: in a `thread`, which nothing can stop, or in a
@@ -92,6 +95,8 @@ class ToolOptions(TypedDict, total=False):
     outbound: bool
     retries: int
     concurrency: int | None
+    max_calls: int | None
+    cache_s: float | None
     health: Health | None
     run_in: RunIn
 
@@ -115,6 +120,8 @@ class Options:
     outbound: bool = False
     retries: int = 0
     concurrency: int | None = None
+    max_calls: int | None = None
+    cache_s: float | None = None
     health: Health | None = None
     run_in: RunIn = "thread"
 
@@ -193,6 +200,22 @@ class Options:
         if self.concurrency is not None and self.concurrency < 1:
             raise ToolDefinitionError(
                 f"tool {tool!r}: concurrency must be at least 1", hint="None is no limit"
+            )
+        if self.max_calls is not None and self.max_calls < 1:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: max_calls must be at least 1, got {self.max_calls!r}",
+                hint="None is no limit",
+            )
+        if self.cache_s is not None and self.settled_effect(tool) != "read":
+            raise ToolDefinitionError(
+                f"tool {tool!r}: cache_s= would leave a call out that has an effect; its effect "
+                f"is {self.settled_effect(tool)!r}",
+                hint="only the results of `read` tools may be given again",
+            )
+        if self.cache_s is not None and not self.cache_s > 0:
+            raise ToolDefinitionError(
+                f"tool {tool!r}: cache_s must be above 0, got {self.cache_s!r}",
+                hint="None is no cache",
             )
         if callable(self.requires_approval):
             _check_takes(

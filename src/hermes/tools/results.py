@@ -320,11 +320,23 @@ def cap(text: str, limit_chars: int = DEFAULT_LIMIT_CHARS) -> tuple[str, bytes |
     if len(text) <= limit_chars:
         return text, None
     full = text.encode()
-    handle = handle_of(full)
-    room = max(0, limit_chars - len(_gap(len(text), len(text), len(text), handle)))
+    return shorten(text, limit_chars, handle=handle_of(full), total=len(text)), full
+
+
+def shorten(text: str, limit_chars: int, *, handle: str, total: int) -> str:
+    """A text's head and tail, with the line between them that `cap` has.
+
+    Args:
+        text: The full text, or what `cap` has left of it.
+        limit_chars: As for `cap`.
+        handle: Opens the full text.
+        total: Characters of the full text.
+    """
+    room = max(0, limit_chars - len(_gap(total, total, total, handle)))
     head = boundary(text, int(room * _HEAD_SHARE))
     tail = boundary(text, len(text) - (room - head), forward=True)
-    return text[:head] + _gap(tail - head, len(text), head, handle) + text[tail:], full
+    left_out = total - head - (len(text) - tail)
+    return text[:head] + _gap(left_out, total, head, handle) + text[tail:]
 
 
 def _gap(left_out: int, total: int, offset: int, handle: str) -> str:

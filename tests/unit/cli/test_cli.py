@@ -101,6 +101,7 @@ def test_an_unreachable_model_is_one_line_and_a_task_that_show_explains(
 ) -> None:
     monkeypatch.setenv("MODEL_NAME", "qwen")
     monkeypatch.setenv("API_BASE", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("HERMES_MODEL_ATTEMPTS", "1")
     result = cli("run", "hello", "--quiet")
     assert result.code == 1
     assert "127.0.0.1" in result.err

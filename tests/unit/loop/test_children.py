@@ -277,12 +277,12 @@ async def test_a_person_who_cancels_the_parent_cancels_those_below(stage: Stage)
 
 async def test_children_get_their_own_variables_and_bounds(stage: Stage, model: ByGoal) -> None:
     child = Child(goal="good 1", variables={"city": "Rome"}, max_steps=3)
-    stage.limits = Limits(max_steps=7, max_tokens=500)
+    stage.limits = Limits(max_steps=7, max_tokens=50_000)
     stage.tools = [spreading(stage, Children(tasks=[child]))]
     response = await stage.start()
     [made] = await children_of(stage, response.task_id)
     assert made.spec.variables == {"city": "Rome"}
-    assert made.spec.limits == Limits(max_steps=3, max_tokens=500)
+    assert made.spec.limits == Limits(max_steps=3, max_tokens=50_000)
 
 
 async def test_a_child_of_another_agent_goes_to_its_queue(stage: Stage, model: ByGoal) -> None:

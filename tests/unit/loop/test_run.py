@@ -301,9 +301,9 @@ class TestBounds:
     async def test_max_tokens_stops_before_the_next_model_call(self) -> None:
         reply = ModelReply(
             calls=(ToolCall(id="a", name="stock", arguments='{"article":"x"}'),),
-            usage=Usage(prompt_tokens=90, completion_tokens=20),
+            usage=Usage(prompt_tokens=2_980, completion_tokens=20),
         )
-        response, model = await play([reply, "never"], stock, limits=Limits(max_tokens=100))
+        response, model = await play([reply, "never"], stock, limits=Limits(max_tokens=5_000))
         assert response.status == "partial"
         assert len(model.requests) == 1
 

@@ -14,7 +14,7 @@ from hermes.core.chat import AssistantMessage, ToolMessage
 from hermes.core.events import ModelReplied, ModelRequested, TaskSettled, ToolFailed, ToolStarted
 from hermes.core.request import AgentResponse
 from hermes.loop.answer import MAX_REPAIRS
-from hermes.loop.prompts import EMPTY_REPLY
+from hermes.loop.prompts import empty_reply
 from hermes.models import ModelReply
 from hermes.testing import Scripted, ScriptedModel, call
 from hermes.tools import Tool
@@ -116,7 +116,7 @@ async def test_a_text_of_reasoning_alone_is_an_empty_reply(text: str) -> None:
     response, model = await play([text, "It is empty."], ran)
 
     assert (response.status, response.output, ran) == ("succeeded", "It is empty.", [])
-    assert model.requests[1].messages[-1].text == EMPTY_REPLY
+    assert model.requests[1].messages[-1].text == empty_reply()
 
 
 async def test_reasoning_beside_the_text_runs_nothing() -> None:

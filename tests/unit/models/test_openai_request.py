@@ -14,6 +14,7 @@ from hermes.core.chat import (
 )
 from hermes.models.base import ModelRequest
 from hermes.models.openai_request import BodyBuilder
+from hermes.models.profiles import Profile
 
 Body = dict[str, object]
 
@@ -24,7 +25,7 @@ def build(*messages: ChatMessage, **options: object) -> Body:
 
 
 def builder() -> BodyBuilder:
-    return BodyBuilder("m", cap_field="max_tokens")
+    return BodyBuilder("m", profile=Profile(name="m"))
 
 
 def rendered(message: ChatMessage) -> Body:
@@ -45,6 +46,7 @@ def test_a_whole_conversation() -> None:
         AssistantMessage(text="let me see", calls=(call,), reasoning="hm"),
         ToolMessage(call_id="c1", name="f", text="result"),
         AssistantMessage(text="done"),
+        UserMessage(text="thanks"),
     )
     function = {"name": "f", "arguments": '{"x": "霜"}'}
     assert body == {
@@ -59,6 +61,7 @@ def test_a_whole_conversation() -> None:
             },
             {"role": "tool", "tool_call_id": "c1", "content": "result"},
             {"role": "assistant", "content": "done"},
+            {"role": "user", "content": "thanks"},
         ],
     }
 
@@ -75,7 +78,10 @@ def test_an_assistant_that_said_nothing_is_left_out() -> None:
 
 
 def test_an_empty_result_is_a_text_all_the_same() -> None:
-    assert rendered(ToolMessage(call_id="c", name="f", text=""))["content"] == "(empty)"
+    call = ToolCall(id="c", name="f", arguments="{}")
+    result = ToolMessage(call_id="c", name="f", text="")
+    body = build(UserMessage(text="q"), AssistantMessage(calls=(call,)), result)
+    assert cast("list[Body]", body["messages"])[2]["content"] == "(empty)"
 
 
 @pytest.mark.parametrize("nothing", ["", "  \n", "null", " null "])

@@ -104,7 +104,7 @@ async def test_what_was_written_before_reads_as_before(path: Path) -> None:
         assert returned.content == LARGE
         assert isinstance(saved, ArtifactSaved)
         assert await store.blob(saved.sha256) == FILE
-        assert (await store.status()).version == 3
+        assert (await store.status()).version == 5
 
 
 async def test_the_blobs_of_older_events_outlive_a_prune_of_others(path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_two_processes_that_start_at_once_migrate_once(path: Path) -> None
 
 
 async def test_an_older_schema_is_refused_where_it_is_not_to_be_changed(path: Path) -> None:
-    with pytest.raises(StoreError, match="schema version 1, this Hermes needs 3"):
+    with pytest.raises(StoreError, match="schema version 1, this Hermes needs 5"):
         await store_at(path, migrate=False).__aenter__()
 
     assert connect(str(path)).pragma("user_version") == 1

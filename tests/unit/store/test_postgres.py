@@ -118,7 +118,7 @@ async def test_several_that_open_a_new_database_at_once_build_it_once(empty: str
     async with PostgresStore(empty, clock=FakeClock()) as store:
         assert len(await store.tasks(TaskQuery())) == 6
         status = await store.status()
-        assert (status.backend, status.version, status.newest) == ("postgresql", 3, 3)
+        assert (status.backend, status.version, status.newest) == ("postgresql", 5, 5)
 
 
 async def test_migrations_can_be_listed_and_left_alone(empty: str) -> None:
@@ -128,6 +128,8 @@ async def test_migrations_can_be_listed_and_left_alone(empty: str) -> None:
         "0001_journal",
         "0002_waits",
         "0003_todos",
+        "0004_quota",
+        "0005_budget",
     ]
     with pytest.raises(StoreError, match="hermes db migrate"):
         async with open_store(empty, clock=FakeClock(), migrate=False):

@@ -97,6 +97,8 @@ async def test_a_new_database_lacks_every_migration_and_an_open_one_none(tmp_pat
         "0001_journal",
         "0002_waits",
         "0003_todos",
+        "0004_quota",
+        "0005_budget",
     ]
     assert all("Safe before the code upgrade" in migration.about for migration in before)
     assert await pending_migrations(url) == []
@@ -116,4 +118,4 @@ async def test_a_database_that_is_not_to_be_migrated_is_refused_with_what_to_do(
     async with open_store(url, clock=FakeClock()):
         pass
     async with open_store(url, clock=FakeClock(), migrate=False) as ready:
-        assert (await ready.status()).version == 3
+        assert (await ready.status()).version == 5

@@ -62,6 +62,14 @@ DELETE FROM review WHERE task_id = (SELECT task_id FROM task WHERE key = :key);
 -- name: delete_effects
 DELETE FROM effect WHERE task_id = (SELECT task_id FROM task WHERE key = :key);
 
+-- name: delete_shares
+DELETE FROM budget_share
+WHERE root_id = (SELECT root_id FROM task WHERE key = :key)
+    AND task_id = (SELECT task_id FROM task WHERE key = :key);
+
+-- name: delete_budget
+DELETE FROM budget WHERE root_id = (SELECT task_id FROM task WHERE key = :key);
+
 -- name: delete_dead_messages
 DELETE FROM message WHERE task_id = (SELECT task_id FROM task WHERE key = :key);
 

@@ -74,6 +74,14 @@ DELETE FROM review WHERE task_id = ANY(%s);
 -- name: delete_effects
 DELETE FROM effect WHERE task_id = ANY(%s);
 
+-- name: delete_shares
+DELETE FROM budget_share WHERE task_id = ANY(%s) AND root_id IN (
+    SELECT root_id FROM task WHERE task_id = budget_share.task_id
+);
+
+-- name: delete_budgets
+DELETE FROM budget WHERE root_id = ANY(%s);
+
 -- name: delete_dead_messages
 DELETE FROM message WHERE task_id = ANY(%s) AND state = 'dead';
 

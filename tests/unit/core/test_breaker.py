@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.tools.breaker import Breaker, Verdict
+from hermes.core.breaker import Breaker, Verdict
 
 COOLDOWN_S = 30.0
 FIVE: list[Verdict] = ["outside"] * 5

@@ -1,4 +1,4 @@
-"""A circuit breaker: calls are kept off a tool whose outside fails again and again."""
+"""A circuit breaker: calls are kept off a tool or a server that fails again and again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["ok", "outside", "other"]
-"""What a call says of a tool: it works; its outside fails; neither (arguments, business errors)."""
+"""What a call says: it works; the outside fails; neither (arguments, business errors)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class Pass:
 
     Attributes:
         epoch: How often the breaker had opened and closed before.
-        is_probe: It is the one call that finds out whether the tool works again.
+        is_probe: It is the one call that finds out whether it works again.
     """
 
     epoch: int
@@ -41,7 +41,7 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the last that is known is that the tool does not work."""
+        """Whether the last that is known is that it does not work."""
         return self._opened_s is not None
 
     @property

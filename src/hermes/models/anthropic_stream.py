@@ -1,0 +1,192 @@
+"""The bytes of an answer of the Messages API, whole or as they come; no I/O here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hermes.core import json
+from hermes.errors import CodecError, ModelError
+from hermes.models.anthropic_reply import ReplyReader
+from hermes.models.base import ModelReply, StreamPart
+from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, message_of, read_object
+from hermes.models.profiles import Prices
+from hermes.models.sse import Event, EventReader
+from hermes.models.surrogates import read_json
+
+_CODES = {
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "billing_error": "auth",
+    "not_found_error": "unknown_model",
+    "request_too_large": "bad_request",
+    "invalid_request_error": "bad_request",
+    "rate_limit_error": "rate_limited",
+    "timeout_error": "timeout",
+}
+_PASSING = ("rate_limit_error", "timeout_error", "overloaded_error", "api_error")
+
+
+def fault_of(body: Mapping[str, object], peer: Peer, *, code: str) -> ModelError | None:
+    """The error that an answer with status 200 carries, or None if it carries none.
+
+    Args:
+        body: The JSON object, or one event of a stream.
+        peer: Who answered.
+        code: Where the error is of a type that is not known.
+    """
+    error = body.get("error")
+    if not error and body.get("type") != "error":
+        return None
+    kind = (json.as_object(error) or {}).get("type")
+    word = kind if isinstance(kind, str) else ""
+    return ModelError(
+        f"{peer} reported: {message_of(body, peer) or peer.show(json.dumps(error))}",
+        code=_CODES.get(word, code),
+        retryable=word in _PASSING,
+    )
+
+
+def read_whole(
+    answer: Answer, peer: Peer, *, prompt: bytes, prices: Prices | None = None
+) -> ModelReply:
+    """The reply in an answer that was not streamed.
+
+    Args:
+        answer: A successful one.
+        peer: Who answered.
+        prompt: The request body, to estimate tokens from.
+        prices: What its tokens cost, if that is known.
+
+    Raises:
+        ModelError: It is no reply.
+    """
+    body = read_object(answer, peer)
+    if fault := fault_of(body, peer, code="server"):
+        raise fault
+    if not isinstance(body.get("content"), list):
+        raise _no_message(peer)
+    reader = ReplyReader(peer)
+    reader.begin(body)
+    return reader.close(prompt=prompt, prices=prices)
+
+
+class StreamReader:
+    """Reads a streamed answer; one in a single piece, from a server without streams, as well.
+
+    Args:
+        peer: Who answers.
+        kind: The content type, for messages.
+        prices: What tokens cost, if that is known.
+        max_bytes: Where a stream that does not end is given up.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        *,
+        kind: str = "",
+        prices: Prices | None = None,
+        max_bytes: int = MAX_REPLY_BYTES,
+    ) -> None:
+        self._peer, self._kind, self._max_bytes = peer, kind, max_bytes
+        self._prices = prices
+        self._events = EventReader()
+        self._reply = ReplyReader(peer)
+        self._size = 0
+        self.is_done = False
+
+    def feed(self, chunk: bytes) -> list[StreamPart]:
+        """The parts that `chunk` completes.
+
+        Raises:
+            ModelError: The stream reports an error or cannot be read.
+        """
+        self._size += len(chunk)
+        if self._size > self._max_bytes:
+            raise self.broken(f"it is over {self._max_bytes // 2**20} MiB")
+        return self._take(self._events.feed(chunk))
+
+    def close(self, *, prompt: bytes) -> list[StreamPart]:
+        """What the end of the stream completes; the last part is the reply.
+
+        Args:
+            prompt: The request body, to estimate tokens from.
+
+        Raises:
+            ModelError: The stream ended before the reply did.
+        """
+        parts = self._take(self._events.close())
+        if not self._reply.is_begun:
+            raise _no_message(self._peer)
+        if not self.is_done:
+            raise self.broken("it ended without message_stop")
+        return [*parts, self._reply.close(prompt=prompt, prices=self._prices)]
+
+    def broken(self, reason: str) -> ModelError:
+        """The error for a stream that cannot go on, with what had arrived."""
+        return ModelError(
+            f"the stream of {self._peer} broke: {self._peer.show(reason)}",
+            code="stream",
+            retryable=True,
+            partial_text=self._reply.text,
+        )
+
+    def _take(self, events: list[Event]) -> list[StreamPart]:
+        parts: list[StreamPart] = []
+        for event in events:
+            if self.is_done:
+                break
+            parts += self._feed_body(self._read(event))
+        return parts
+
+    def _read(self, event: Event) -> Mapping[str, object]:
+        shown = self._peer.show(event.data)
+        try:
+            event.data.decode()
+            body = json.as_object(read_json(event.data))
+        except UnicodeDecodeError as exc:
+            raise self.broken(f"byte {exc.start} of an event is not UTF-8") from exc
+        except CodecError as exc:
+            if event.is_bare and not self._reply.is_begun:
+                kind = self._peer.show(self._kind.partition(";")[0]) or "no content type"
+                raise ModelError(
+                    f"{self._peer} answered with no stream and no JSON ({kind}): {shown!r}",
+                    code="bad_reply",
+                    hint="check API_BASE: the Messages API is at API_BASE/v1/messages",
+                ) from exc
+            raise self.broken(f"an event is {exc.message}: {shown!r}") from exc
+        if body is None:
+            raise self.broken(f"an event is no JSON object: {shown!r}")
+        return body
+
+    def _feed_body(self, body: Mapping[str, object]) -> list[StreamPart]:
+        if fault := fault_of(body, self._peer, code="stream"):
+            fault.partial_text = self._reply.text
+            raise fault
+        index = body.get("index")
+        at = index if isinstance(index, int) else -1
+        match body.get("type"):
+            case "message_start":
+                return self._reply.begin(_object(body, "message"))
+            case "content_block_start":
+                return self._reply.open_block(at, _object(body, "content_block"))
+            case "content_block_delta":
+                return self._reply.grow_block(at, _object(body, "delta"))
+            case "message_delta":
+                self._reply.end(_object(body, "delta"), body.get("usage"))
+            case "message_stop":
+                self.is_done = True
+            case "message" if not self._reply.is_begun:
+                self.is_done = True
+                return self._reply.begin(body)
+            case _:
+                pass  # ping, content_block_stop, and what is not invented yet
+        return []
+
+
+def _object(body: Mapping[str, object], name: str) -> Mapping[str, object]:
+    return json.as_object(body.get(name)) or {}
+
+
+def _no_message(peer: Peer) -> ModelError:
+    return ModelError(f"{peer} answered without a message", code="bad_reply", retryable=True)
