@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 
 from hermes import Agent, tool
-from hermes.core.chat import AssistantMessage, UserMessage
+from hermes.core.chat import AssistantMessage, ChatMessage, UserMessage
 from hermes.models import ModelReply, ModelRequest, StreamPart
 from hermes.testing import call, calls
 from hermes.tools import Tool
@@ -35,6 +36,11 @@ SCRIPT: dict[str, list[ModelReply | str]] = {
         calls(call("delete", name="all")),
         "No.",
     ],
+    "long": [
+        *[calls(call("read_long"))] * 4,
+        calls(call("put", name="l")),
+        "All of it read.",
+    ],
     "child one": [calls(call("look", name="1")), "One."],
     "child two": [calls(call("pay", amount=2)), "Two."],
 }
@@ -42,6 +48,15 @@ SCRIPT: dict[str, list[ModelReply | str]] = {
 
 REST_UNTIL = datetime(2026, 1, 1, tzinfo=UTC)
 """In the past for whoever reads the journal, so that it can be resumed at once."""
+
+
+_SUMMARY_OF = "The request:\n"
+
+
+def _left_out(message: ChatMessage) -> int:
+    """How many replies a message stands for, if it stands for the beginning of a conversation."""
+    found = re.search(r"^- read_long, (\d+) call", message.text, re.MULTILINE)
+    return int(found[1]) if found and isinstance(message, UserMessage) else 0
 
 
 class ScriptByGoal:
@@ -58,7 +73,10 @@ class ScriptByGoal:
         ][-1]
         goal = request.messages[asked]
         assert isinstance(goal, UserMessage)
+        if goal.text.startswith(_SUMMARY_OF):
+            return ModelReply(text="Some of it is read.", model=self.name)
         said = sum(isinstance(item, AssistantMessage) for item in request.messages[asked:])
+        said += sum(map(_left_out, request.messages))
         reply = SCRIPT[goal.text][said]
         return ModelReply(text=reply, model=self.name) if isinstance(reply, str) else reply
 

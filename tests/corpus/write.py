@@ -22,6 +22,7 @@ import anyio
 from apsw.shell import Shell
 
 from hermes import Hermes
+from hermes.config import Settings
 from hermes.runtime.fork import Changes
 from hermes.store.driver import connect
 from tests.corpus.agents import agent
@@ -36,6 +37,7 @@ class Journal:
         session_id: Of all of them.
         killed_by: The process dies when this tool is called for the `nth` time.
         looks_again: A second process goes on after the death, as far as it comes without a person.
+        window: Of the model, in tokens; what is longer is compacted.
         fork_at: Step at which the last task is forked; the new one is left to be resumed.
     """
 
@@ -45,6 +47,7 @@ class Journal:
     nth: int = 1
     looks_again: bool = False
     fork_at: str = ""
+    window: int | None = None
 
 
 JOURNALS = {
@@ -64,6 +67,7 @@ JOURNALS = {
     "children": Journal(goals=("children",)),
     "outside": Journal(goals=("outside",)),
     "fork": Journal(goals=("plain",), fork_at="/turn2"),
+    "compacted": Journal(goals=("long",), killed_by="put", window=16_000),
     "child_broken_off": Journal(goals=("children",), killed_by="pay"),
 }
 
@@ -95,7 +99,8 @@ def _work(journal: Journal, path: Path, *, killed_by: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     async def run() -> None:
-        async with Hermes(f"sqlite:///{path}") as app:
+        settings = Settings.model_validate({"context_window": journal.window})
+        async with Hermes(f"sqlite:///{path}", settings=settings) as app:
             for goal in journal.goals:
                 response = await app.run(
                     agent(on_call), goal, session_id=journal.session_id, dedupe_key=goal
