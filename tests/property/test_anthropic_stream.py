@@ -19,7 +19,7 @@ from hermes.core.chat import (
 )
 from hermes.errors import ModelError
 from hermes.models.anthropic_request import BodyBuilder
-from hermes.models.anthropic_stream import StreamReader, read_whole
+from hermes.models.anthropic_stream import AnthropicReader, read_whole
 from hermes.models.base import ModelReply, ModelRequest, ReasoningDelta, TextDelta
 from hermes.models.faults import Answer, Peer
 from tests.providers.anthropic_server import as_stream, events, whole
@@ -42,7 +42,7 @@ messages = st.lists(blocks, max_size=5).map(lambda found: whole({"content": foun
 
 
 def read(pieces: Sequence[bytes]) -> ModelReply:
-    reader = StreamReader(PEER)
+    reader = AnthropicReader(PEER)
     parts = [part for piece in pieces for part in reader.feed(piece)]
     parts += reader.close(prompt=b"")
     reply = parts[-1]
@@ -126,7 +126,7 @@ fragments = st.sampled_from(
 @example([b'data: {"type":"message_start","message":{"usage":{"input_tokens":NaN}}}'])
 @example([b"[" * 3000])
 def test_no_bytes_do_worse_than_a_model_error(pieces: list[bytes]) -> None:
-    reader = StreamReader(PEER)
+    reader = AnthropicReader(PEER)
     try:
         for piece in pieces:
             reader.feed(piece)

@@ -10,7 +10,7 @@ from hermes.core.chat import ToolCall, Usage
 from hermes.errors import ModelError
 from hermes.models.base import ModelReply, ReasoningDelta, TextDelta
 from hermes.models.faults import Answer, Peer
-from hermes.models.openai_stream import StreamReader, read_whole
+from hermes.models.openai_stream import OpenAIReader, read_whole
 from tests.providers.shapes import SHAPES, Reply
 
 PEER = Peer(model="m", host="api.example")
@@ -42,7 +42,7 @@ def as_bytes(shape: str, reply: Reply, *, line_end: bytes) -> bytes:
 
 
 def read(pieces: Sequence[bytes]) -> ModelReply:
-    reader = StreamReader(PEER)
+    reader = OpenAIReader(PEER)
     parts = [part for piece in pieces for part in reader.feed(piece)]
     parts += reader.close(prompt=b"")
     reply = parts[-1]
@@ -128,7 +128,7 @@ fragments = st.sampled_from(
 @example([b"[" * 3000])
 @example([b'data: {"a":"\\ud800"' + b"[" * 3000])
 def test_no_bytes_do_worse_than_a_model_error(pieces: list[bytes]) -> None:
-    reader = StreamReader(PEER)
+    reader = OpenAIReader(PEER)
     try:
         for piece in pieces:
             reader.feed(piece)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from hermes.core.clock import Clock
 from hermes.models.anthropic_request import BodyBuilder, Thinking
-from hermes.models.anthropic_stream import StreamReader, read_whole
+from hermes.models.anthropic_stream import AnthropicReader, read_whole
 from hermes.models.base import ModelReply, ModelRequest, StreamPart
 from hermes.models.clients import ClientPool
 from hermes.models.http import Connection, endpoint
 from hermes.models.keys import checked_key
 from hermes.models.profiles import Profile, find_profile
+from hermes.models.streamed import parts_of
 
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
@@ -134,27 +135,14 @@ class AnthropicModel:
         Raises:
             ModelError: No usable reply; `partial_text` holds what had arrived.
         """
-        import httpx2
+
+        def reader_of(kind: str) -> AnthropicReader:
+            return AnthropicReader(self._connection.peer, kind=kind, prices=self.profile.prices)
 
         body = self._bodies.build(request, stream=True)
-        async with self._connection.open(body) as response:
-            reader = StreamReader(
-                self._connection.peer,
-                kind=response.headers.get("content-type", ""),
-                prices=self.profile.prices,
-            )
-            chunks = response.aiter_bytes()
-            try:
-                async for chunk in chunks:
-                    for part in reader.feed(chunk):
-                        yield part
-                    if reader.is_done:
-                        await self._connection.drain(chunks)
-                        break
-            except httpx2.HTTPError as exc:
-                raise reader.broken(str(exc) or type(exc).__name__) from exc
-        for part in reader.close(prompt=body):
-            yield part
+        async with aclosing(parts_of(self._connection, body, reader_of)) as parts:
+            async for part in parts:
+                yield part
 
     async def aclose(self) -> None:
         """Close the pool if it was made here."""

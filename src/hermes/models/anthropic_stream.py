@@ -10,7 +10,8 @@ from hermes.models.anthropic_reply import ReplyReader
 from hermes.models.base import ModelReply, StreamPart
 from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, message_of, read_object
 from hermes.models.profiles import Prices
-from hermes.models.sse import Event, EventReader
+from hermes.models.sse import Event
+from hermes.models.streamed import StreamReader
 from hermes.models.surrogates import read_json
 
 _CODES = {
@@ -70,14 +71,14 @@ def read_whole(
     return reader.close(prompt=prompt, prices=prices)
 
 
-class StreamReader:
-    """Reads a streamed answer; one in a single piece, from a server without streams, as well.
+class AnthropicReader(StreamReader):
+    """Reads a streamed answer of the Messages API.
 
     Args:
-        peer: Who answers.
-        kind: The content type, for messages.
+        peer: As for all.
+        kind: As for all.
         prices: What tokens cost, if that is known.
-        max_bytes: Where a stream that does not end is given up.
+        max_bytes: As for all.
     """
 
     def __init__(
@@ -88,33 +89,10 @@ class StreamReader:
         prices: Prices | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
-        self._peer, self._kind, self._max_bytes = peer, kind, max_bytes
-        self._prices = prices
-        self._events = EventReader()
-        self._reply = ReplyReader(peer)
-        self._size = 0
-        self.is_done = False
-
-    def feed(self, chunk: bytes) -> list[StreamPart]:
-        """The parts that `chunk` completes.
-
-        Raises:
-            ModelError: The stream reports an error or cannot be read.
-        """
-        self._size += len(chunk)
-        if self._size > self._max_bytes:
-            raise self.broken(f"it is over {self._max_bytes // 2**20} MiB")
-        return self._take(self._events.feed(chunk))
+        super().__init__(peer, kind=kind, max_bytes=max_bytes)
+        self._reply, self._prices = ReplyReader(peer), prices
 
     def close(self, *, prompt: bytes) -> list[StreamPart]:
-        """What the end of the stream completes; the last part is the reply.
-
-        Args:
-            prompt: The request body, to estimate tokens from.
-
-        Raises:
-            ModelError: The stream ended before the reply did.
-        """
         parts = self._take(self._events.close())
         if not self._reply.is_begun:
             raise _no_message(self._peer)
@@ -122,14 +100,9 @@ class StreamReader:
             raise self.broken("it ended without message_stop")
         return [*parts, self._reply.close(prompt=prompt, prices=self._prices)]
 
-    def broken(self, reason: str) -> ModelError:
-        """The error for a stream that cannot go on, with what had arrived."""
-        return ModelError(
-            f"the stream of {self._peer} broke: {self._peer.show(reason)}",
-            code="stream",
-            retryable=True,
-            partial_text=self._reply.text,
-        )
+    @property
+    def _text(self) -> str:
+        return self._reply.text
 
     def _take(self, events: list[Event]) -> list[StreamPart]:
         parts: list[StreamPart] = []
@@ -148,12 +121,8 @@ class StreamReader:
             raise self.broken(f"byte {exc.start} of an event is not UTF-8") from exc
         except CodecError as exc:
             if event.is_bare and not self._reply.is_begun:
-                kind = self._peer.show(self._kind.partition(";")[0]) or "no content type"
-                raise ModelError(
-                    f"{self._peer} answered with no stream and no JSON ({kind}): {shown!r}",
-                    code="bad_reply",
-                    hint="check API_BASE: the Messages API is at API_BASE/v1/messages",
-                ) from exc
+                hint = "check API_BASE: the Messages API is at API_BASE/v1/messages"
+                raise self._no_stream(event, hint=hint) from exc
             raise self.broken(f"an event is {exc.message}: {shown!r}") from exc
         if body is None:
             raise self.broken(f"an event is no JSON object: {shown!r}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from hermes.core.clock import Clock
@@ -11,8 +12,9 @@ from hermes.models.clients import ClientPool
 from hermes.models.http import Connection, Endpoint, endpoint
 from hermes.models.keys import checked_key
 from hermes.models.openai_request import BodyBuilder
-from hermes.models.openai_stream import StreamReader, read_whole
+from hermes.models.openai_stream import OpenAIReader, read_whole
 from hermes.models.profiles import Profile, find_profile
+from hermes.models.streamed import parts_of
 
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
@@ -94,24 +96,14 @@ class OpenAIModel:
         Raises:
             ModelError: No usable reply; `partial_text` holds what had arrived.
         """
-        import httpx2
+
+        def reader_of(kind: str) -> OpenAIReader:
+            return OpenAIReader(self._connection.peer, kind=kind, prices=self.profile.prices)
 
         body = self._bodies.build(request, stream=True)
-        async with self._connection.open(body) as response:
-            kind = response.headers.get("content-type", "")
-            reader = StreamReader(self._connection.peer, kind=kind, prices=self.profile.prices)
-            chunks = response.aiter_bytes()
-            try:
-                async for chunk in chunks:
-                    for part in reader.feed(chunk):
-                        yield part
-                    if reader.is_done:
-                        await self._connection.drain(chunks)
-                        break
-            except httpx2.HTTPError as exc:
-                raise reader.broken(str(exc) or type(exc).__name__) from exc
-        for part in reader.close(prompt=body):
-            yield part
+        async with aclosing(parts_of(self._connection, body, reader_of)) as parts:
+            async for part in parts:
+                yield part
 
     async def aclose(self) -> None:
         """Close the pool if it was made here."""

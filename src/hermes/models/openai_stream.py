@@ -10,7 +10,8 @@ from hermes.models.base import ModelReply, StreamPart
 from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_body, read_object
 from hermes.models.openai_reply import ReplyReader
 from hermes.models.profiles import Prices
-from hermes.models.sse import Event, EventReader
+from hermes.models.sse import Event
+from hermes.models.streamed import StreamReader
 from hermes.models.surrogates import read_json
 
 _DONE = b"[DONE]"
@@ -41,16 +42,14 @@ def read_whole(
     return reply
 
 
-class StreamReader:
-    """Reads a streamed answer, whatever the server made of it.
-
-    A server that ignores `stream` and answers in one piece is read just as well.
+class OpenAIReader(StreamReader):
+    """Reads a streamed answer of chat completions.
 
     Args:
-        peer: Who answers.
-        kind: The content type, for messages.
+        peer: As for all.
+        kind: As for all.
         prices: What tokens cost, if that is known.
-        max_bytes: Where a stream that does not end is given up.
+        max_bytes: As for all.
     """
 
     def __init__(
@@ -61,32 +60,10 @@ class StreamReader:
         prices: Prices | None = None,
         max_bytes: int = MAX_REPLY_BYTES,
     ) -> None:
-        self._peer, self._kind, self._max_bytes = peer, kind, max_bytes
-        self._events = EventReader()
+        super().__init__(peer, kind=kind, max_bytes=max_bytes)
         self._reply = ReplyReader(peer, prices=prices)
-        self._size = 0
-        self.is_done = False
-
-    def feed(self, chunk: bytes) -> list[StreamPart]:
-        """The parts that `chunk` completes.
-
-        Raises:
-            ModelError: The stream reports an error or cannot be read.
-        """
-        self._size += len(chunk)
-        if self._size > self._max_bytes:
-            raise self.broken(f"it is over {self._max_bytes // 2**20} MiB")
-        return self._take(self._events.feed(chunk))
 
     def close(self, *, prompt: bytes) -> list[StreamPart]:
-        """What the end of the stream completes; the last part is the reply.
-
-        Args:
-            prompt: The request body, to estimate tokens from.
-
-        Raises:
-            ModelError: The stream ended before the reply did.
-        """
         parts = self._take(self._events.close())
         if not self._reply.has_choice:
             raise _no_choice(self._peer)
@@ -95,14 +72,9 @@ class StreamReader:
         held_back, reply = self._reply.close(prompt=prompt)
         return [*parts, *held_back, reply]
 
-    def broken(self, reason: str) -> ModelError:
-        """The error for a stream that cannot go on, with what had arrived."""
-        return ModelError(
-            f"the stream of {self._peer} broke: {self._peer.show(reason)}",
-            code="stream",
-            retryable=True,
-            partial_text=self._reply.text,
-        )
+    @property
+    def _text(self) -> str:
+        return self._reply.text
 
     def _take(self, events: list[Event]) -> list[StreamPart]:
         parts: list[StreamPart] = []
@@ -137,13 +109,8 @@ class StreamReader:
             self.is_done = _DONE in lines
             return values
         if event.is_bare and not self._reply.has_choice:
-            kind = self._peer.show(self._kind.partition(";")[0]) or "no content type"
-            raise ModelError(
-                f"{self._peer} answered with no stream and no JSON "
-                f"({kind}): {self._peer.show(event.data)!r}",
-                code="bad_reply",
-                hint="check API_BASE: for most servers it ends in /v1",
-            ) from exc
+            hint = "check API_BASE: for most servers it ends in /v1"
+            raise self._no_stream(event, hint=hint) from exc
         try:
             event.data.decode()
         except UnicodeDecodeError as wrong:

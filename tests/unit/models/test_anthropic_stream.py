@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.chat import FinishReason, ToolCall, Usage
 from hermes.errors import ModelError
-from hermes.models.anthropic_stream import StreamReader, read_whole
+from hermes.models.anthropic_stream import AnthropicReader, read_whole
 from hermes.models.base import CallDelta, ModelReply, ReasoningDelta, StreamPart, TextDelta
 from hermes.models.faults import Answer, Peer
 from hermes.models.profiles import Prices
@@ -39,7 +39,7 @@ def read(body: object) -> ModelReply:
 
 
 def parts(data: bytes, *, size: int | None = None) -> list[StreamPart]:
-    reader = StreamReader(PEER, kind="text/event-stream", prices=PRICES)
+    reader = AnthropicReader(PEER, kind="text/event-stream", prices=PRICES)
     step = size or len(data) or 1
     pieces = [data[start : start + step] for start in range(0, len(data), step)]
     return [p for piece in pieces for p in reader.feed(piece)] + reader.close(prompt=PROMPT)
@@ -276,6 +276,6 @@ def test_a_stream_of_nothing_is_no_reply() -> None:
 
 
 def test_a_stream_without_end_is_given_up() -> None:
-    reader = StreamReader(PEER, max_bytes=100)
+    reader = AnthropicReader(PEER, max_bytes=100)
     with pytest.raises(ModelError, match="it is over"):
         reader.feed(b"x" * 101)

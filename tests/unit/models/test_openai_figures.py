@@ -8,7 +8,7 @@ import pytest
 from hermes.core.chat import ToolCall
 from hermes.models.base import ModelReply
 from hermes.models.faults import Answer, Peer
-from hermes.models.openai_stream import StreamReader, read_whole
+from hermes.models.openai_stream import OpenAIReader, read_whole
 from hermes.models.openai_usage import read_usage
 from hermes.models.profiles import Prices
 from hermes.models.thinking import after_thinking
@@ -25,7 +25,7 @@ def whole(message: Mapping[str, object], usage: object = None) -> ModelReply:
 
 
 def streamed(*deltas: Mapping[str, object], usage: object = None) -> ModelReply:
-    reader = StreamReader(PEER, prices=PRICES)
+    reader = OpenAIReader(PEER, prices=PRICES)
     chunks: list[object] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     chunks.append({"choices": [{"index": 0, "delta": None, "finish_reason": "stop"}]})
     chunks.append({"choices": [], "usage": usage})

@@ -7,7 +7,7 @@ from hermes.core.chat import ToolCall, Usage, estimate_tokens
 from hermes.errors import ModelError
 from hermes.models.base import CallDelta, ModelReply, ReasoningDelta, StreamPart, TextDelta
 from hermes.models.faults import Answer, Peer
-from hermes.models.openai_stream import StreamReader, read_whole
+from hermes.models.openai_stream import OpenAIReader, read_whole
 
 PEER = Peer(model="m", host="api.example", secrets=("sk-secret-0001",))
 PROMPT = b"p" * 400
@@ -36,7 +36,7 @@ def sse(*chunks: object, done: bool = True) -> bytes:
 
 
 def parts(data: bytes, *, size: int | None = None) -> list[StreamPart]:
-    reader = StreamReader(PEER, kind="text/event-stream")
+    reader = OpenAIReader(PEER, kind="text/event-stream")
     step = size or len(data) or 1
     got = [
         p for start in range(0, len(data), step) for p in reader.feed(data[start : start + step])
@@ -419,7 +419,7 @@ def test_a_key_in_a_servers_words_is_not_repeated() -> None:
 
 
 def test_a_stream_without_end_is_cut_off() -> None:
-    reader = StreamReader(PEER, max_bytes=2**20)
+    reader = OpenAIReader(PEER, max_bytes=2**20)
     chunk = sse(delta(content="x" * 1000), done=False)
     with pytest.raises(ModelError, match="over 1 MiB") as caught:
         for _ in range(1100):

@@ -1,0 +1,113 @@
+"""Reading a streamed answer in any dialect: bounded, and with what came kept in errors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable
+
+from hermes.errors import ModelError
+from hermes.models.base import StreamPart
+from hermes.models.faults import MAX_REPLY_BYTES, Peer
+from hermes.models.http import Connection
+from hermes.models.sse import Event, EventReader
+
+
+class StreamReader(ABC):
+    """Reads a streamed answer, whatever the server made of it; no I/O here.
+
+    A server that ignores `stream` and answers in one piece is read just as well.
+
+    Args:
+        peer: Who answers.
+        kind: The content type, for messages.
+        max_bytes: Where a stream that does not end is given up.
+
+    Attributes:
+        is_done: The server has said that nothing more comes.
+    """
+
+    def __init__(self, peer: Peer, *, kind: str = "", max_bytes: int = MAX_REPLY_BYTES) -> None:
+        self._peer, self._kind, self._max_bytes = peer, kind, max_bytes
+        self._events = EventReader()
+        self._size = 0
+        self.is_done = False
+
+    def feed(self, chunk: bytes) -> list[StreamPart]:
+        """The parts that `chunk` completes.
+
+        Raises:
+            ModelError: The stream reports an error or cannot be read.
+        """
+        self._size += len(chunk)
+        if self._size > self._max_bytes:
+            raise self.broken(f"it is over {self._max_bytes // 2**20} MiB")
+        return self._take(self._events.feed(chunk))
+
+    @abstractmethod
+    def close(self, *, prompt: bytes) -> list[StreamPart]:
+        """What the end of the stream completes; the last part is the reply.
+
+        Args:
+            prompt: The request body, to estimate tokens from.
+
+        Raises:
+            ModelError: The stream ended before the reply did.
+        """
+
+    def broken(self, reason: str) -> ModelError:
+        """The error for a stream that cannot go on, with what had arrived."""
+        return ModelError(
+            f"the stream of {self._peer} broke: {self._peer.show(reason)}",
+            code="stream",
+            retryable=True,
+            partial_text=self._text,
+        )
+
+    @property
+    @abstractmethod
+    def _text(self) -> str:
+        """The answer so far."""
+
+    @abstractmethod
+    def _take(self, events: list[Event]) -> list[StreamPart]: ...
+
+    def _no_stream(self, event: Event, *, hint: str) -> ModelError:
+        """The error for an answer that is neither a stream nor JSON."""
+        kind = self._peer.show(self._kind.partition(";")[0]) or "no content type"
+        return ModelError(
+            f"{self._peer} answered with no stream and no JSON "
+            f"({kind}): {self._peer.show(event.data)!r}",
+            code="bad_reply",
+            hint=hint,
+        )
+
+
+async def parts_of(
+    connection: Connection, body: bytes, reader_of: Callable[[str], StreamReader]
+) -> AsyncGenerator[StreamPart]:
+    """Send a request and give the parts of its answer as they come, last the whole reply.
+
+    Args:
+        connection: To the server.
+        body: The request.
+        reader_of: Makes the reader for an answer of this content type.
+
+    Raises:
+        ModelError: No usable reply; `partial_text` holds what had arrived.
+    """
+    import httpx2
+
+    async with connection.open(body) as response:
+        reader = reader_of(response.headers.get("content-type", ""))
+        chunks = response.aiter_bytes()
+        try:
+            async for chunk in chunks:
+                for part in reader.feed(chunk):
+                    yield part
+                if reader.is_done:
+                    await connection.drain(chunks)
+                    break
+        except httpx2.HTTPError as exc:
+            raise reader.broken(str(exc) or type(exc).__name__) from exc
+    for part in reader.close(prompt=body):
+        yield part
