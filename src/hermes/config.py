@@ -173,8 +173,12 @@ class Settings(BaseSettings):
     )
     compact_at: float = Field(0.6, gt=0, lt=1, validation_alias=AliasChoices("HERMES_COMPACT_AT"))
     shorten_chars: int = Field(500, ge=200, validation_alias=AliasChoices("HERMES_SHORTEN_CHARS"))
-    model_rpm: float | None = Field(None, gt=0, validation_alias=AliasChoices("HERMES_MODEL_RPM"))
-    model_tpm: float | None = Field(None, gt=0, validation_alias=AliasChoices("HERMES_MODEL_TPM"))
+    model_rpm: float | None = Field(
+        None, ge=0.001, allow_inf_nan=False, validation_alias=AliasChoices("HERMES_MODEL_RPM")
+    )
+    model_tpm: float | None = Field(
+        None, ge=1, allow_inf_nan=False, validation_alias=AliasChoices("HERMES_MODEL_TPM")
+    )
     model_concurrency: int = Field(
         32, ge=1, le=10_000, validation_alias=AliasChoices("HERMES_MODEL_CONCURRENCY")
     )

@@ -25,7 +25,7 @@ def test_a_run_on_postgresql_killed_at_any_of_many_points_comes_to_the_same_end(
     scenario: str, tell: Tell
 ) -> None:
     seed = random.randrange(10**6)  # others at each time; all of them in `make soak`
-    _survives(tell, "postgres", scenario, "crash", "--count", "80", "--seed", str(seed))
+    _survives(tell, "postgres", scenario, "crash", "--count", "40", "--seed", str(seed))
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -12,6 +13,8 @@ REQUEST_SLACK_MICROS = 100_000
 """So much earlier than its even place a request may go: a burst of a tenth of a second."""
 TOKEN_SLACK_MICROS = 6_000_000
 """The same for tokens, whose requests differ in size: a tenth of a minute."""
+LONGEST_MICROS = 10**15
+"""Some thirty years: no place and no pause is further away, so that sums fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ class Meter:
         """Take a place; the first one that neither requests nor tokens forbid."""
         moved = self._moved(now)
         at, requests_at, tokens_at = moved, self.requests_at, self.tokens_at
-        step = 0 if rate.requests is None else round(60 * MICROS / rate.requests)
+        step = 0 if rate.requests is None else _cost(rate.requests, 1)
         if step:
             at = max(at, requests_at - max(0, REQUEST_SLACK_MICROS - step))
         if rate.tokens is not None:
@@ -119,7 +122,9 @@ class Meter:
 
     def pause(self, seconds: float, *, now: int) -> Meter:
         """Stand still; a pause within another only makes it longer."""
-        until = now + round(seconds * MICROS)
+        if not math.isfinite(seconds):
+            return self
+        until = now + round(min(seconds * MICROS, LONGEST_MICROS))
         if until <= self.paused_until:
             return self
         added = until - max(now, self.paused_until)
@@ -130,7 +135,7 @@ class Meter:
 
 
 def _cost(rate: float, tokens: int) -> int:
-    return round(60 * MICROS * tokens / rate)
+    return round(min(60 * MICROS * tokens / rate, LONGEST_MICROS))
 
 
 class LocalQuota:

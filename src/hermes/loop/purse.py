@@ -18,11 +18,13 @@ from hermes.core.budget import (
     Limits,
     excess_at,
     excess_of_steps,
+    number,
 )
 from hermes.core.chat import Usage
 from hermes.errors import ConfigError
 from hermes.models import Model
 from hermes.models.profiles import Prices, Profiled
+from hermes.models.wrapper import models_of
 
 from .journal import Journal
 from .setup import RecordedStop, RunSetup
@@ -209,15 +211,19 @@ def check_priced(model: Model, limits: Limits) -> None:
     """Refuse to bound money where nobody knows what a call costs.
 
     Raises:
-        ConfigError: No price is known of the model, and the limits have a `max_cost`.
+        ConfigError: No price is known of the model, or of one that stands in for it, and the
+            limits have a `max_cost`.
     """
-    if limits.max_cost is None or is_program(model) or prices_of(model) is not None:
+    if limits.max_cost is None:
         return
-    raise ConfigError(
-        f"max_cost = {limits.max_cost:g} cannot be kept: no price is known of model {model.name!r}",
-        hint="give its prices for a million tokens in a file of profiles "
-        "(HERMES_MODEL_PROFILES), or bound max_tokens in place of max_cost",
-    )
+    for each in models_of(model):
+        if not is_program(each) and prices_of(each) is None:
+            raise ConfigError(
+                f"max_cost = {number(limits.max_cost)} cannot be kept: "
+                f"no price is known of model {each.name!r}",
+                hint="give its prices for a million tokens in a file of profiles "
+                "(HERMES_MODEL_PROFILES), or bound max_tokens in place of max_cost",
+            )
 
 
 def _within(share: Amounts | None, bounds: Bounds) -> Bounds:

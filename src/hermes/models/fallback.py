@@ -8,7 +8,7 @@ from dataclasses import replace
 from hermes.errors import ModelError
 
 from .base import FailedAttempt, Model, ModelReply, ModelRequest, StreamPart
-from .wrapper import Wrapper, parts_of
+from .wrapper import Wrapper, models_of, parts_of
 
 
 class FallbackModel(Wrapper):
@@ -25,6 +25,11 @@ class FallbackModel(Wrapper):
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__(models[0])
         self._models = tuple(models)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """All of them."""
+        return tuple(each for model in self._models for each in models_of(model))
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """The first reply that is one.

@@ -6,6 +6,7 @@ No key, password or query of an address ever gets into a message, a log line or 
 from __future__ import annotations
 
 import asyncio
+import math
 from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import (
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _ERROR_BODY_BYTES = 64 * 1024
 _DRAIN_S = 0.5
+_LONGEST_WAIT_S = 1e9
+"""Some thirty years: more than that is no longer told apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,14 +265,16 @@ class Connection:
         told = headers.get("retry-after", "").strip()
         try:
             if "retry-after-ms" in headers:
-                return max(float(headers["retry-after-ms"]) / 1000, 0.0)
-            return max(float(told), 0.0) if told else None
+                return _wait_s(float(headers["retry-after-ms"]) / 1000)
+            return _wait_s(float(told)) if told else None
         except ValueError:
             pass
         try:
-            return max((parsedate_to_datetime(told) - self._clock.now()).total_seconds(), 0.0)
-        except (ValueError, TypeError):  # TypeError: the date names no zone
+            wait_s = (parsedate_to_datetime(told) - self._clock.now()).total_seconds()
+        # TypeError: the date names no zone; OverflowError: its year is none.
+        except (ValueError, TypeError, OverflowError):
             return None
+        return _wait_s(max(wait_s, 0.0))
 
     def _unreachable(self, exc: httpx2.HTTPError) -> ModelError:
         import httpx2
@@ -301,3 +306,10 @@ class Connection:
             retryable=True,
             hint="check API_BASE, and that the server is running",
         )
+
+
+def _wait_s(told: float) -> float | None:
+    """A wait that a server told, where it is one."""
+    if not math.isfinite(told) or told < 0:
+        return None
+    return min(told, _LONGEST_WAIT_S)

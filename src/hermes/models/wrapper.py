@@ -26,6 +26,12 @@ class Wrapper:
         """As the inner one's; the stated defaults where it has none."""
         return profile_of(self._inner)
 
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Each model that a request may go to: this one, where there is no choice behind it."""
+        inner = models_of(self._inner)
+        return inner if len(inner) > 1 else (self,)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._inner!r})"
 
@@ -47,6 +53,11 @@ class Wrapper:
 def profile_of(model: Model) -> Profile:
     """What is known of a model."""
     return model.profile if isinstance(model, Profiled) else Profile(name=model.name)
+
+
+def models_of(model: Model) -> tuple[Model, ...]:
+    """Each model that a request may go to, in order."""
+    return model.models if isinstance(model, Wrapper) else (model,)
 
 
 def parts_of(model: Model, request: ModelRequest) -> aclosing[AsyncGenerator[StreamPart]]:

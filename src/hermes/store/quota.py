@@ -13,6 +13,9 @@ from hermes.store.queries import sql
 
 R = TypeVar("R")
 
+_MOST = 2**62
+"""What a column of 64 bits holds, and a sum of two of them still."""
+
 
 class StoreQuota:
     """A `Quota` for all processes that share a store; each step is one transaction.
@@ -61,7 +64,8 @@ def read_meter(row: object) -> Meter:
 
 def meter_row(found: Meter) -> tuple[int, int, int, int]:
     """The values of a meter, in the order of its columns."""
-    return found.requests_at, found.tokens_at, found.paused_until, found.lost
+    requests_at, tokens_at = min(found.requests_at, _MOST), min(found.tokens_at, _MOST)
+    return requests_at, tokens_at, min(found.paused_until, _MOST), min(found.lost, _MOST)
 
 
 def _reserve(found: Meter, now: int, *, rate: Rate, tokens: int) -> tuple[Meter, Slot]:

@@ -24,7 +24,7 @@ def test_an_empty_database_is_migrated_when_it_is_told_to(cli: Cli) -> None:
     assert "2  0002_waits" in cli("db", "status").out
     assert "ran 0002_waits" in cli("db", "migrate").out
     value = cli("db", "status", "--json").value
-    assert (value["backend"], value["version"], value["pending"]) == ("postgresql", 3, [])
+    assert (value["backend"], value["version"], value["pending"]) == ("postgresql", 5, [])
 
 
 @pytest.mark.usefixtures("postgres")

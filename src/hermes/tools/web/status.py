@@ -40,7 +40,7 @@ def retry_after_s(headers: Mapping[str, str], clock: Clock) -> float | None:
         return float(told[:9])
     try:
         return max((parsedate_to_datetime(told) - clock.now()).total_seconds(), 0.0)
-    except (ValueError, TypeError):  # TypeError: the date names no zone
+    except (ValueError, TypeError, OverflowError):  # no zone, or a year that is none
         return None
 
 
