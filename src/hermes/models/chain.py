@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -16,13 +17,14 @@ from hermes.core.retry import RetryPolicy
 
 from .base import Model
 from .breaker import BreakerModel
-from .caching import CachingModel, ReplyCache
-from .fallback import FallbackModel
 from .limits import ConcurrentModel, LimitedModel, Pace
-from .react import DialectChoice, in_dialect
-from .recording import Cassette, RecordingModel, ReplayingModel
+from .profiles import DialectChoice, Profile
 from .retrying import DEFAULT_POLICY, RetryingModel
 from .wrapper import profile_of
+
+if TYPE_CHECKING:  # what most programs do without is loaded on use
+    from .caching import ReplyCache
+    from .recording import Cassette
 
 _UNWRAPPED = ("playbook:",)
 
@@ -78,8 +80,12 @@ class Chains:
         self._cache: ReplyCache | None = None
         self._cassette: Cassette | None = None
         if options.cache_s:
+            from .caching import ReplyCache
+
             self._cache = ReplyCache(ttl_s=options.cache_s, clock=clock, folder=options.cache_dir)
         if options.cassette is not None:
+            from .recording import Cassette
+
             self._cassette = Cassette(options.cassette, secrets=options.secrets)
 
     def chain(
@@ -106,16 +112,24 @@ class Chains:
         for each in specs:
             key = key_of(each, base_url=base_url, api_key=api_key)
             models.append(self._wrapped(each, open_one(each), key, last=each == specs[-1]))
-        return models[0] if len(models) == 1 else FallbackModel(models)
+        if len(models) == 1:
+            return models[0]
+        from .fallback import FallbackModel
+
+        return FallbackModel(models)
 
     def _wrapped(self, spec: str, model: Model, key: str, *, last: bool) -> Model:
         if spec.startswith(_UNWRAPPED):
             return model
         options, clock = self._options, self._clock
-        if self._cassette is not None and options.is_replay:
-            return ReplayingModel(model, cassette=self._cassette)
         if self._cassette is not None:
-            model = RecordingModel(model, cassette=self._cassette)
+            from .recording import RecordingModel, ReplayingModel
+
+            kind = ReplayingModel if options.is_replay else RecordingModel
+            model = kind(model, cassette=self._cassette)
+        model = in_dialect(model, profile_of(model), options.dialect)
+        if options.is_replay:
+            return model
         shared = self._shared.get(key)
         if shared is None:
             shared = self._shared[key] = _Shared(
@@ -124,7 +138,6 @@ class Chains:
                 ),
                 places=anyio.Semaphore(options.concurrency, fast_acquire=True),
             )
-        model = in_dialect(model, profile_of(model), options.dialect)
         model = BreakerModel(model, breaker=shared.breaker, clock=clock)
         model = LimitedModel(
             model, quota=self._quota, key=key, rate=options.rate, pace=shared.pace, clock=clock
@@ -132,6 +145,8 @@ class Chains:
         model = ConcurrentModel(model, places=shared.places)
         model = RetryingModel(model, policy=options.retry, waits_for_breaker=last)
         if self._cache is not None:
+            from .caching import CachingModel
+
             model = CachingModel(model, cache=self._cache, scope=key)
         return model
 
@@ -143,6 +158,22 @@ class _Shared:
     breaker: Breaker
     places: anyio.Semaphore
     pace: Pace = field(default_factory=Pace)
+
+
+def in_dialect(model: Model, profile: Profile, choice: DialectChoice = "auto") -> Model:
+    """A model that is asked for tool calls in the way that suits it.
+
+    Args:
+        model: Whose requests go to its provider unchanged otherwise.
+        profile: What is known of it.
+        choice: `auto` goes by the profile.
+    """
+    dialect = profile.dialect if choice == "auto" else choice
+    if dialect == "native" or model.name.startswith(_UNWRAPPED):
+        return model
+    from .react import ReActModel
+
+    return ReActModel(model, profile)
 
 
 def key_of(spec: str, *, base_url: str | None, api_key: str | None) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 JsonMode = Literal["none", "object", "schema"]
 Dialect = Literal["native", "react"]
+DialectChoice = Literal["auto", "native", "react"]
 ReasoningBack = Literal["never", "calls", "always"]
 CapField = Literal["max_tokens", "max_completion_tokens"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from hermes.core.chat import (
     AssistantMessage,
@@ -29,25 +28,9 @@ from .rendering import Rules, render
 from .thinking import ThinkSplitter
 from .wrapper import Wrapper, parts_of
 
-DialectChoice = Literal["auto", "native", "react"]
-
 _KEPT = 16
 _ANY_OBJECT: Mapping[str, object] = {"type": "object"}
 _PROGRAM = "playbook:"
-
-
-def in_dialect(model: Model, profile: Profile, choice: DialectChoice = "auto") -> Model:
-    """A model that is asked for tool calls in the way that suits it.
-
-    Args:
-        model: Whose requests go to its provider unchanged otherwise.
-        profile: What is known of it.
-        choice: `auto` goes by the profile.
-    """
-    dialect = profile.dialect if choice == "auto" else choice
-    if dialect == "native" or model.name.startswith(_PROGRAM):
-        return model
-    return ReActModel(model, profile)
 
 
 class ReActModel(Wrapper):
@@ -66,15 +49,10 @@ class ReActModel(Wrapper):
 
     def __init__(self, inner: Model, profile: Profile) -> None:
         super().__init__(inner)
-        self._profile = profile
+        self.profile = self._profile = profile
         self._prompts: dict[tuple[int, str], tuple[object, SystemMessage]] = {}
         self._schemas: dict[tuple[int, int, bool], tuple[object, object, dict[str, object]]] = {}
         self._spelled: dict[tuple[int, bool], tuple[ChatMessage, ChatMessage]] = {}
-
-    @property
-    def profile(self) -> Profile:
-        """What the model and its server can do."""
-        return self._profile
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Ask, and read what comes.

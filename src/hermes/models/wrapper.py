@@ -11,20 +11,20 @@ from .profiles import Profile, Profiled
 
 
 class Wrapper:
-    """A model that passes everything on to another one."""
+    """A model that passes everything on to another one.
+
+    Attributes:
+        profile: As the inner one's; the stated defaults where it has none.
+    """
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
+        self.profile: Profile = profile_of(inner)
 
     @property
     def name(self) -> str:
         """As the inner one's."""
         return self._inner.name
-
-    @property
-    def profile(self) -> Profile:
-        """As the inner one's; the stated defaults where it has none."""
-        return profile_of(self._inner)
 
     @property
     def models(self) -> tuple[Model, ...]:

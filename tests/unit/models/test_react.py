@@ -20,8 +20,9 @@ from hermes.core.chat import (
     UserMessage,
 )
 from hermes.models import ModelReply, ModelRequest, ReasoningDelta, StreamPart, TextDelta
+from hermes.models.chain import in_dialect
 from hermes.models.profiles import JsonMode, Profile
-from hermes.models.react import ReActModel, in_dialect
+from hermes.models.react import ReActModel
 from hermes.models.react_read import as_call_object, as_finish_object
 from hermes.testing import Scripted, ScriptedModel
 
