@@ -119,8 +119,8 @@ class ModelError(HermesError):
 
     Attributes:
         code: `unreachable`, `timeout`, `auth`, `rate_limited`, `refused`, `bad_request`,
-            `server`, `bad_reply`, `stream`, `unknown_model`, `playbook`, `unavailable` (not sent:
-            its breaker is open) or `cassette` (not recorded).
+            `context_length`, `server`, `bad_reply`, `stream`, `unknown_model`, `playbook`,
+            `unavailable` (not sent: its breaker is open) or `cassette` (not recorded).
         retryable: The same request may succeed later.
         retry_after_s: What the server asked to wait, if it did.
         partial_text: What had arrived before a stream broke.

@@ -89,9 +89,11 @@ class Happened:
 FeedItem = Piece | CallBegun | ToolSaid | Broken | Happened
 
 
-def item_object(item: FeedItem) -> dict[str, object]:
-    """An item as a plain JSON object; `kind` says which it is."""
+def item_object(item: FeedItem | AgentResponse) -> dict[str, object]:
+    """An item as a plain JSON object; `kind` says which it is, `response` for the last one."""
     match item:
+        case AgentResponse():
+            return {"kind": "response", **item.as_json()}
         case Happened(record=record):
             return {"kind": item.kind, **as_object(record)}
         case Broken():

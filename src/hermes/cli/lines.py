@@ -61,7 +61,7 @@ def _write_all(out: int, data: bytes) -> None:
 
 def print_response(response: AgentResponse) -> None:
     """The last line."""
-    output.print_json({"kind": "response", **output.response_object(response)})
+    output.print_json({"kind": "response", **response.as_json()})
 
 
 @contextlib.contextmanager

@@ -69,20 +69,6 @@ def print_text(text: str) -> None:
         raise OutputError(f"stdout cannot be written: {exc.strerror}") from exc
 
 
-def response_object(response: AgentResponse) -> dict[str, object]:
-    """The result of a run for programs."""
-    return {
-        "task_id": response.task_id,
-        "status": response.status,
-        "output": response.output,
-        "error": fault_object(response.error),
-        "usage": response.usage.as_json(),
-        "cost": response.cost,
-        "trace": [entry.as_json() for entry in response.trace],
-        "pending": [pending_object(item) for item in response.pending],
-    }
-
-
 def pending_object(pending: Pending) -> dict[str, object]:
     """What a task waits for, for programs."""
     shown: dict[str, object] = asdict(pending)
@@ -95,7 +81,7 @@ def fault_result(fault: Fault, *, status: str = "failed") -> dict[str, object]:
     response = AgentResponse(
         output=None, trace=(), usage=Usage(), task_id="", status=status, error=fault
     )
-    return response_object(response) | {"task_id": None}
+    return response.as_json() | {"task_id": None}
 
 
 def fault_object(fault: Fault | None) -> dict[str, object] | None:
@@ -127,7 +113,8 @@ def output_text(output: object) -> str:
 
 def summary(response: AgentResponse, seconds: float) -> str:
     """One line on how a run ended."""
-    steps = sum(entry.type == "llm" for entry in response.trace)
+    # Neither what was sent back within a turn nor a summary is a turn of its own.
+    steps = sum(entry.type == "llm" and entry.path.endswith("/model1") for entry in response.trace)
     tokens = f"{response.usage.total_tokens:,} tokens"
     if response.usage.estimated:
         tokens = f"about {tokens}"

@@ -254,7 +254,7 @@ def _in_other_hands(task_id: str, held: LeaseHeldError, *, json: bool) -> exits.
     response = anyio.run(read)
     exits.tell(f"{held.message}: it goes on there; `hermes show {task_id}` tells how it stands")
     if json:
-        output.print_json(output.response_object(response))
+        output.print_json(response.as_json())
     return exits.of_status(response.status)
 
 

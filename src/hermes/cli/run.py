@@ -255,7 +255,7 @@ def _print(
     if view.events:
         print_response(response)
     elif view.json:
-        output.print_json(output.response_object(response))
+        output.print_json(response.as_json())
     elif response.output is not None and not progress.spoken.has_shown(response.output):
         output.print_text(output.output_text(response.output))
     if view.quiet and response.status == "succeeded":
@@ -271,7 +271,7 @@ def _print(
 def print_submitted(response: AgentResponse, view: View) -> None:
     """Tell of a task that is left to a worker."""
     if view.json:
-        output.print_json(output.response_object(response))
+        output.print_json(response.as_json())
     else:
         output.print_text(response.task_id)
     if not view.quiet:

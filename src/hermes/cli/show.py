@@ -72,7 +72,7 @@ def show(wanted: str, *, json: bool) -> None:
     family, records = anyio.run(read)
     response = response_of(records)
     if json:
-        shown = output.task_object(family.task) | output.response_object(response)
+        shown = output.task_object(family.task) | response.as_json()
         output.print_json(shown | family_object(family))
         return
     output.print_text("\n".join(_explain(family, response)))

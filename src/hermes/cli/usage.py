@@ -225,7 +225,7 @@ def _object(by: str, key: Key, used: Used) -> dict[str, object]:
     names = ("tool", "model") if by == "tool" else (by,)
     shown: dict[str, object] = dict(zip(names, key, strict=True))
     shown |= {item.name: getattr(used, item.name) for item in fields(used)}
-    shown["cost"] = cast("int", shown.pop("cost_nano")) / 1e9
+    shown["cost"] = cast("int", shown.pop("cost_nano")) / 1e9 or None
     if by == "tool":
         names = ("tool", "model", "tasks", "tool_calls", "repaired", "refused", "tool_failed")
         return {name: shown[name] for name in names}

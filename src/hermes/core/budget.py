@@ -7,6 +7,9 @@ from dataclasses import dataclass, fields, replace
 
 from hermes.core.chat import Usage
 
+_LARGEST = 1e9
+"""So that each amount in its smallest unit fits into 64 bits."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -45,6 +48,11 @@ class Limits:
             wanted = (int, float) if item.name in ("max_seconds", "max_cost") else int
             if isinstance(bound, bool) or not isinstance(bound, wanted):
                 raise ValueError(f"{item.name} must be a number, got {bound!r}")
+            if bound > _LARGEST:  # infinity too
+                raise ValueError(
+                    f"{item.name} must be at most {_LARGEST:g}, got {bound:g}; leave it out for "
+                    "no bound"
+                )
             if not bound > 0:
                 raise ValueError(f"{item.name} must be above 0, got {bound}")
 

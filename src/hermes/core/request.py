@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from hermes.core.chat import Usage
+from hermes.core.clock import rfc3339
 from hermes.core.events import Fault, Pending
 
 
@@ -95,3 +96,19 @@ class AgentResponse:
     error: Fault | None = None
     cost: float | None = None
     pending: tuple[Pending, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """As the command and the doors show it."""
+        return {
+            "task_id": self.task_id,
+            "status": self.status,
+            "output": self.output,
+            "error": asdict(self.error) if self.error else None,
+            "usage": self.usage.as_json(),
+            "cost": self.cost,
+            "trace": [entry.as_json() for entry in self.trace],
+            "pending": [
+                asdict(item) | {"due_at": rfc3339(item.due_at) if item.due_at else None}
+                for item in self.pending
+            ],
+        }

@@ -25,6 +25,7 @@ MAX_REPAIRS = 5
 _MAX_EMPTY = 1
 # A playbook makes its calls itself; its text may hold what somebody else wrote.
 _PROGRAM = "playbook:"
+_NEXT = "`hermes trace` shows each reply; `hermes retry` does it anew, --model with another model"
 _NOT_TAKEN = "when it came, calls were not read from text"
 
 
@@ -119,5 +120,5 @@ def _again(state: RunState, text: str, code: str, problem: str) -> End | SendBac
 
 def _stopped(state: RunState, code: str, message: str) -> End:
     known = state.so_far()
-    fault = Fault(code=code, message=message)
+    fault = Fault(code=code, message=message, hint=_NEXT)
     return End(outcome="partial" if known else "failed", output=known or None, error=fault)

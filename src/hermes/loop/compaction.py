@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -14,6 +14,7 @@ from hermes.core.codec import sha256
 from hermes.core.events import ContextCompacted, Fault, ModelFailed, ModelRequested
 from hermes.models import ModelReply, ModelRequest
 from hermes.telemetry import logs
+from hermes.tools.arguments.text_calls import is_call_text
 from hermes.tools.policy import origins_line
 
 from . import standing
@@ -106,7 +107,7 @@ class Compaction:
         """Note a summary, or that the reply is none; then no other one is asked for."""
         state, before = self._journal.state, self._context.size(self._journal.state)
         event = self._summarised(state, intent, reply, before)
-        problem = _problem(reply, event, before)
+        problem = _problem(reply, event, before, self._setup.registry.names)
         if problem:
             made = state.compacted
             event = replace(
@@ -268,10 +269,12 @@ class Compaction:
         logs.compaction_stopped(_LOG, self._journal.task, intent.path, why)
 
 
-def _problem(reply: ModelReply, event: ContextCompacted, before: int) -> str:
+def _problem(reply: ModelReply, event: ContextCompacted, before: int, tools: Sequence[str]) -> str:
     """Why a reply is no summary; "" if it is one."""
     if reply.problem or not event.summary:
         return reply.problem or "the summary is empty"
+    if reply.calls or is_call_text(event.summary, tools):
+        return "the summary is a tool call"
     if reply.finish_reason == "content_filter":
         return "the summary was held back by the provider's filter"
     if before - event.after_tokens < before * _LEAST_FREED:

@@ -91,6 +91,7 @@ class RunState:
         origins: Where content from outside came from, by the path of the call that brought it; by
             "" where the task began with it.
         foreign: Blobs that came from outside, with their origins.
+        unread: Places of replies in the conversation that could not be read: nothing for a person.
         compacted: From where on the conversation is sent, and what stands for the rest; the last.
         compactions: Model calls for a summary that were begun.
         may_compact: Whether another summary may be asked for: none failed or brought nothing.
@@ -136,6 +137,7 @@ class RunState:
     may_compact: bool = True
     measured: tuple[int, int] | None = None
     whole: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    unread: set[int] = field(default_factory=set[int])
     call_ids: set[str] = field(default_factory=set[str])
 
     @classmethod
@@ -326,6 +328,8 @@ class RunState:
         if event.calls:
             self.repairs = 0
         if event.text or event.calls:
+            if event.problem:
+                self.unread.add(len(self.messages))
             self.messages.append(
                 AssistantMessage(
                     text=event.text,
@@ -380,8 +384,11 @@ class RunState:
 
     def latest_text(self) -> str:
         """The last thing the model said in words, or ""."""
-        for message in reversed(self.messages):
+        for place in reversed(range(len(self.messages))):
+            message = self.messages[place]
             if not isinstance(message, AssistantMessage) or not message.text.strip():
+                continue
+            if place in self.unread:
                 continue
             if not is_call_text(message.text, [call.name for call in message.calls]):
                 return message.text

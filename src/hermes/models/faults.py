@@ -21,6 +21,18 @@ _RETRYABLE_WORDS = (
     "timeout",
     "unavailable",
 )
+_TOO_LONG_WORDS = (
+    "context_length",
+    "context length",
+    "context size",
+    "context window",
+    "maximum context",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "exceeds the maximum number of tokens",
+    "range of input length",
+)
 _SPENT_WORDS = ("insufficient_quota", "insufficient_balance", "billing")
 
 
@@ -147,6 +159,13 @@ def fault_of_status(
                 f"{peer.host} answered {status} instead of a reply: a redirect is not followed",
                 code="bad_request",
                 hint="set API_BASE to the address that the server redirects to",
+            )
+        case _ if any(words in said.casefold() for words in _TOO_LONG_WORDS):
+            return ModelError(
+                f"{peer} says that the request is too long ({status}){tail}",
+                code="context_length",
+                hint="set HERMES_CONTEXT_WINDOW to what the server takes, in tokens; "
+                "`hermes retry` then does the task anew and keeps within it",
             )
         case _:
             return ModelError(f"{peer} refused the request ({status}){tail}", code="bad_request")

@@ -57,7 +57,7 @@ class _Row(BaseModel):
     alternates: bool = False
     reasoning_back: ReasoningBack = "never"
     prices: _PriceRow | None = None
-    priced_at: str = ""
+    priced_at: str = Field("", pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")
 
     def said(self) -> dict[str, object]:
         """The fields of a profile that it names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from collections import deque
@@ -26,6 +27,8 @@ _KEYS = re.compile(
     r"""(?ix) (?: \b(?:bearer|basic)\s+ | \b(?:sk|pk|rk|key)- | (?:authorization|api-key)["':=\s]+ )
     (?=[\w.~+/=-]*\d) [\w.~+/=-]{16,} """
 )
+
+_BLOCK = 64 * 1024
 
 
 class Scrubber:
@@ -212,13 +215,30 @@ def _shown(value: object, other: object) -> str:
 
 def _append(path: Path, line: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # a line of another process is not taken for a torn one
+        _cut_torn_line(handle)
         written = os.write(handle, line)
         if written != len(line):
             raise OSError(28, f"only {written} of {len(line)} bytes were written")
     finally:
         os.close(handle)
+
+
+def _cut_torn_line(handle: int) -> None:
+    """Take away the beginning of a line that a dying process left at the end."""
+    size = os.fstat(handle).st_size
+    place = size
+    while place:
+        first = max(0, place - _BLOCK)
+        newline = os.pread(handle, place - first, first).rfind(b"\n")
+        if newline >= 0:
+            place = first + newline + 1
+            break
+        place = first
+    if place != size:
+        os.ftruncate(handle, place)
 
 
 def _load(path: Path) -> list[_Recorded]:

@@ -98,9 +98,9 @@ def id_of(items: Sequence[object]) -> str:
 async def test_each_item_is_one_json_object_that_says_what_it_is() -> None:
     model = ScriptedModel([calls(call("look", place="here"), reasoning="Hm."), CJK])
     items = await all_of(Agent(model=model, tools=[look]).stream("Look!"))
-    objects = [item_object(item) for item in items if not isinstance(item, AgentResponse)]
+    objects = [item_object(item) for item in items]
     kinds = {cast("str", found["kind"]) for found in objects}
-    assert kinds == {"text", "reasoning", "call", "progress", "event"}
+    assert kinds == {"text", "reasoning", "call", "progress", "event", "response"}
     assert all(found["task_id"] == id_of(items) for found in objects)
     assert json.loads(json.dumps(objects)) == objects
 

@@ -64,3 +64,13 @@ async def test_the_task_of_another_agent_is_not_carried_on(tmp_path: Path) -> No
     async with Hermes(f"sqlite:///{tmp_path}/j.db") as app:
         with pytest.raises(InputError, match="payroll"):
             await app.resume(task.task_id, Agent(model=ScriptedModel(["wrong"])))
+
+
+def test_what_decides_how_much_a_model_is_sent_is_recorded() -> None:
+    started = Settings.model_validate(
+        {"context_window": 8192, "compact_at": 0.5, "shorten_chars": 300}
+    )
+    later = NOTHING_SET.as_recorded(started.recordable())
+    assert (later.context_window, later.compact_at, later.shorten_chars) == (8192, 0.5, 300)
+    present = Settings.model_validate({"context_window": 4096})
+    assert present.as_recorded(started.recordable()).context_window == 4096

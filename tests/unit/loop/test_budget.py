@@ -19,7 +19,10 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.task import Task, TaskState
+from hermes.errors import ConfigError
+from hermes.loop.purse import check_priced
 from hermes.models import ModelReply, ModelRequest
+from hermes.models.fallback import FallbackModel
 from hermes.models.profiles import Prices, Profile
 from hermes.runtime.replay import replay
 from hermes.store import TaskQuery
@@ -373,3 +376,10 @@ async def test_a_replay_stops_where_the_tree_did_and_draws_nothing(stage: Stage)
     assert len(await stage.events(children[0].task_id, ModelRequested)) == len(
         await stage.events(children[0].task_id, ModelReplied)
     )
+
+
+def test_money_is_bounded_only_where_each_model_of_a_chain_has_a_price() -> None:
+    limits = Limits(max_cost=0.5)
+    check_priced(FallbackModel([Priced(), Priced()]), limits)
+    with pytest.raises(ConfigError, match="no price is known of model 'scripted'"):
+        check_priced(FallbackModel([Priced(), Delegating()]), limits)

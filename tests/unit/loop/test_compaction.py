@@ -213,6 +213,9 @@ USELESS: dict[str, Callable[[ModelRequest], ModelReply]] = {
     "empty": lambda _: ModelReply(text="  "),
     "longer than what it replaces": lambda _: ModelReply(text="long " * 4_000),
     "filtered": lambda _: ModelReply(text="no", finish_reason="content_filter"),
+    "a call written as text": lambda _: ModelReply(
+        text='<tool_call>{"name": "page", "arguments": {"number": 1}}</tool_call>'
+    ),
     "unreadable": lambda _: ModelReply(text="{", problem="that is no JSON"),
 }
 

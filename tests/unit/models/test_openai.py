@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import logging
 import subprocess
 import sys
@@ -167,7 +168,11 @@ async def test_a_long_refusal_is_shortened() -> None:
         ("retry-after", "Thu, 01 Jan 2026 00:00:30 GMT", 30.0),
         ("retry-after", "Thu, 01 Jan 2026 00:00:30", None),
         ("retry-after", "Mon, 01 Jan 2024 00:00:00 GMT", 0.0),
-        ("retry-after", "-3", 0.0),
+        ("retry-after", "-3", None),
+        ("retry-after", "nan", None),
+        ("retry-after", "inf", None),
+        ("retry-after-ms", "nan", None),
+        ("retry-after", "1e30", 1e9),
         ("retry-after", "soon", None),
         ("x-other", "1", None),
     ],
@@ -309,3 +314,20 @@ def test_importing_models_loads_no_http_client_and_no_template_engine() -> None:
     program = f"import sys, hermes.models; print(sorted({heavy} & {{*sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "This model's maximum context length is 5000 tokens.",
+        "the request exceeds the available context size, try increasing it",
+        "Range of input length should be [1, 30720]",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+    ],
+)
+async def test_a_request_that_is_too_long_names_the_setting_of_the_window(words: str) -> None:
+    body = json.dumps({"error": {"message": words, "code": None}})
+    async with served({"status": 400, "body": body}) as (_, model):
+        error = await fault(model)
+    assert (error.code, error.retryable) == ("context_length", False)
+    assert "HERMES_CONTEXT_WINDOW" in error.hint

@@ -143,6 +143,8 @@ def test_a_later_table_holds_against_an_earlier_one() -> None:
         ({"prices": {"prompt": -1, "completion": 1}}, "prices.prompt"),
         ({"prices": {"prompt": float("nan"), "completion": 1}}, "prices.prompt"),
         ({"prices": {"completion": 1}}, "prices.prompt"),
+        ({"priced_at": "Nov"}, "priced_at"),
+        ({"priced_at": "2026-13"}, "priced_at"),
         (7, "must be a table"),
     ],
 )

@@ -172,3 +172,17 @@ async def test_a_missing_or_broken_cassette_is_told(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b'{"asked": {}}\n')
     with pytest.raises(ConfigError, match=r"line 2: no reply of a model"):
         await replaying(path).reply(HELLO)
+
+
+async def test_a_line_that_a_dying_process_left_half_written_spoils_no_later_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    await record(path, asking("one"))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[: len(whole) // 2])
+    await record(path, asking("two"))
+
+    model = replaying(path)
+    assert (await model.reply(asking("one"))).text
+    assert (await model.reply(asking("two"))).text
