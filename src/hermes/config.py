@@ -225,19 +225,19 @@ class Settings(BaseSettings):
         10, gt=0, validation_alias=AliasChoices("AGENT_MAX_ITERATIONS", "HERMES_MAX_STEPS")
     )
     max_model_calls: int | None = Field(
-        None, gt=0, le=10**9, validation_alias=AliasChoices("HERMES_MAX_MODEL_CALLS")
+        None, gt=0, le=10**15, validation_alias=AliasChoices("HERMES_MAX_MODEL_CALLS")
     )
     max_tool_calls: int | None = Field(
-        None, gt=0, le=10**9, validation_alias=AliasChoices("HERMES_MAX_TOOL_CALLS")
+        None, gt=0, le=10**15, validation_alias=AliasChoices("HERMES_MAX_TOOL_CALLS")
     )
     max_tokens: int | None = Field(
-        None, gt=0, le=10**9, validation_alias=AliasChoices("HERMES_MAX_TOKENS")
+        None, gt=0, le=10**15, validation_alias=AliasChoices("HERMES_MAX_TOKENS")
     )
     max_cost: float | None = Field(
         None, gt=0, le=1e9, validation_alias=AliasChoices("HERMES_MAX_COST")
     )
     max_seconds: float | None = Field(
-        None, gt=0, le=1e9, validation_alias=AliasChoices("HERMES_MAX_SECONDS")
+        None, gt=0, le=1e12, validation_alias=AliasChoices("HERMES_MAX_SECONDS")
     )
     max_depth: int = Field(5, gt=0, validation_alias=AliasChoices("HERMES_MAX_DEPTH"))
     max_tool_failures: int = Field(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 
 from hermes.core.chat import Usage
 
-_LARGEST = 1e9
+_LARGEST = {"max_cost": 10**9, "max_seconds": 10**12}
+_MOST = 10**15
 """So that each amount in its smallest unit fits into 64 bits."""
 
 
@@ -48,10 +49,9 @@ class Limits:
             wanted = (int, float) if item.name in ("max_seconds", "max_cost") else int
             if isinstance(bound, bool) or not isinstance(bound, wanted):
                 raise ValueError(f"{item.name} must be a number, got {bound!r}")
-            if bound > _LARGEST:  # infinity too
+            if bound > (largest := _LARGEST.get(item.name, _MOST)):  # infinity too
                 raise ValueError(
-                    f"{item.name} must be at most {_LARGEST:g}, got {bound:g}; leave it out for "
-                    "no bound"
+                    f"{item.name} must be at most {largest:,}; leave it out for no bound"
                 )
             if not bound > 0:
                 raise ValueError(f"{item.name} must be above 0, got {bound}")

@@ -128,7 +128,7 @@ class Chains:
             kind = ReplayingModel if options.is_replay else RecordingModel
             model = kind(model, cassette=self._cassette)
         model = in_dialect(model, profile_of(model), options.dialect)
-        if options.is_replay:
+        if self._cassette is not None and options.is_replay:
             return model
         shared = self._shared.get(key)
         if shared is None:

@@ -21,11 +21,11 @@ def test_a_bound_is_a_number_that_can_be_counted_up_to(name: str, value: float) 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_model_calls", "max_tool_calls"])
 def test_a_bound_on_counts_is_one_too(name: str) -> None:
-    given: dict[str, Any] = {name: 10**30}
+    given: dict[str, Any] = {name: 10**400}
     with pytest.raises(ValueError, match=f"{name} must be at most"):
         Limits(**given)
     with pytest.raises(ValueError, match=name):
-        Settings.model_validate({name: 10**30})
+        Settings.model_validate({name: 10**400})
 
 
 @pytest.mark.parametrize("name", ["model_rpm", "model_tpm"])

@@ -31,6 +31,13 @@ async def test_a_plain_chain_is_transparent() -> None:
     assert server.closed == 1
 
 
+async def test_without_a_cassette_nothing_is_replayed() -> None:
+    server = Server(raising(fault(), None))
+    options = ChainOptions(retry=RetryPolicy(attempts=2, base_s=0.0), is_replay=True)
+    model = Chains(options, clock=FakeClock()).chain("m", lambda _: server)
+    assert (await model.reply(HELLO)).text
+
+
 def test_a_playbook_is_not_wrapped() -> None:
     server = Server()
     assert chains().chain("playbook:rules.yaml", lambda _: server) is server
