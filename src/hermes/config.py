@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -170,6 +169,12 @@ class Settings(BaseSettings):
     )
     model_timeout_s: float = Field(
         120.0, gt=0, validation_alias=AliasChoices("HERMES_MODEL_TIMEOUT_S")
+    )
+    model_total_s: float = Field(
+        1800.0,
+        gt=0,
+        allow_inf_nan=False,
+        validation_alias=AliasChoices("HERMES_MODEL_TOTAL_S"),
     )
     model_profiles: Annotated[
         tuple[Path, ...] | dict[str, dict[str, object]], NoDecode, BeforeValidator(_profiles)
@@ -625,6 +630,8 @@ def _ours(found: Mapping[str, str | None]) -> dict[str, object]:
 
 
 def _is_near_miss(name: str) -> bool:
+    import difflib  # loaded for those who were mistaken
+
     return bool(difflib.get_close_matches(name, _LONG_NAMES, n=1, cutoff=_NEAR))
 
 

@@ -35,9 +35,6 @@ from hermes.runtime import (
     cancel_tree,
     submit,
 )
-from hermes.runtime.fork import Changes, Forked, Step, check_settled, fork, retry
-from hermes.runtime.replay import Replayed, replay
-from hermes.runtime.sent import Sent, sent
 from hermes.store import Lease, Store, StoreQuota, open_store
 from hermes.tools import ToolRegistry
 from hermes.tools.plugins.brought import Brought
@@ -47,6 +44,9 @@ from .outfitter import Outfitter, check_own, request_of
 
 if TYPE_CHECKING:
     from hermes.config import Settings
+    from hermes.runtime.fork import Changes, Forked
+    from hermes.runtime.replay import Replayed
+    from hermes.runtime.sent import Sent
 
 CANCEL_WAIT_S = 5.0
 
@@ -337,6 +337,8 @@ class Hermes:
             NotFoundError: No such task.
             InputError: It was never begun.
         """
+        from hermes.runtime.replay import replay  # loaded on use: few need it
+
         task = await self.store.task(task_id)
         model, registry = await self._outfitter.offline(agent, task)
         return await replay(
@@ -361,6 +363,8 @@ class Hermes:
             NotFoundError: No such task.
             InputError: No such call.
         """
+        from hermes.runtime.sent import sent  # loaded on use: few need it
+
         task = await self.store.task(task_id)
         model, registry = await self._outfitter.offline(agent, task)
         return await sent(
@@ -408,6 +412,8 @@ class Hermes:
             NotFoundError: No such task.
             InputError: It is not settled, or there is no such step.
         """
+        from hermes.runtime.fork import Changes, check_settled, retry
+
         await check_settled(self.store, task_id)
         if at is not None:
             return await self._fork(task_id, agent, at, changes or Changes(), is_retry=True)
@@ -419,6 +425,8 @@ class Hermes:
     async def _fork(
         self, task_id: str, agent: Agent, at: str, changes: Changes, *, is_retry: bool
     ) -> Forked:
+        from hermes.runtime.fork import Step, fork
+
         task = await self.store.task(task_id)
         model, registry = await self._outfitter.offline(agent, task)
         prompts = prompts_of(

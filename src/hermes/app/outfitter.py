@@ -263,6 +263,7 @@ class Outfitter:
             api_key=settings.api_key.get_secret_value() if settings.api_key else None,
             client=self._clients,
             timeout_s=settings.model_timeout_s,
+            total_s=settings.model_total_s,
             profiles=settings.profiles,
             window=settings.context_window,
             thinking=settings.thinking,

@@ -38,6 +38,7 @@ class Breaker:
         self._opened_s: float | None = None
         self._is_probed = False
         self._epoch = 0
+        self._free = Pass(epoch=0)
 
     @property
     def is_open(self) -> bool:
@@ -63,8 +64,10 @@ class Breaker:
         """The right to make a call, or None; whoever gets it has to give it back by `leave`."""
         if self.refuses(now_s):
             return None
-        self._is_probed = self.is_open
-        return Pass(epoch=self._epoch, is_probe=self.is_open)
+        if not self.is_open:
+            return self._free
+        self._is_probed = True
+        return Pass(epoch=self._epoch, is_probe=True)
 
     def leave(self, given: Pass, verdict: Verdict | None, now_s: float) -> bool:
         """Give a right back; true if the breaker has opened or closed by it.
@@ -93,4 +96,5 @@ class Breaker:
     def _turn(self, opened_s: float | None) -> bool:
         self._opened_s, self._row, self._is_probed = opened_s, 0, False
         self._epoch += 1
+        self._free = Pass(epoch=self._epoch)
         return True

@@ -77,7 +77,8 @@ def is_finite(value: object) -> bool:
 
 def as_object(value: object) -> dict[str, object] | None:
     """The value as a JSON object, or None if it is something else."""
-    if type(value) is dict or isinstance(value, Mapping):  # the first alone is ten times as fast
+    # What nearly all values are is told first: it is ten times as fast.
+    if type(value) is dict or (value is not None and isinstance(value, Mapping)):
         return cast("dict[str, object]", value)
     return None
 

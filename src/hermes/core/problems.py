@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast, get_args
 
@@ -11,6 +10,8 @@ from pydantic import BaseModel, ValidationError
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint such as "did you mean `max_steps`?", or "" when nothing known is close."""
+    import difflib  # loaded for those who were mistaken
+
     by_fold = {item.casefold(): item for item in known}
     close = difflib.get_close_matches(name.casefold(), list(by_fold), n=1, cutoff=0.6)
     return f"did you mean `{by_fold[close[0]]}`?" if close else ""

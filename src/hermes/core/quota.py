@@ -95,6 +95,8 @@ class Meter:
     def reserve(self, rate: Rate, *, tokens: int, now: int) -> tuple[Meter, Slot]:
         """Take a place; the first one that neither requests nor tokens forbid."""
         moved = self._moved(now)
+        if rate.requests is None and rate.tokens is None:
+            return self, Slot(at=moved, wait_s=self.wait_s(moved, now=now))
         at, requests_at, tokens_at = moved, self.requests_at, self.tokens_at
         step = 0 if rate.requests is None else _cost(rate.requests, 1)
         if step:

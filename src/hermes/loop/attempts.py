@@ -52,7 +52,8 @@ class Attempts:
         while True:
             tries += 1
             result, bench = await self._try(item)
-            result = replace(result, tries=tries)
+            if tries > 1:
+                result = replace(result, tries=tries)
             delay_s = self._guard.retry_delay_s(tool, result, waited_s=waited_s)
             left_s = self._purse.left_s()
             if delay_s is None or (left_s is not None and delay_s >= left_s):

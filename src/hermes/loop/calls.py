@@ -95,9 +95,10 @@ class Calls:
             DriftError: A call that was begun before would now be another one.
             EffectTakenError: A business key was lost to others more than `MAX_RACES` times.
         """
-        state = self._journal.state
-        waiting = [item for item in state.open_calls if item.path in state.held]
-        ready = await self._admit(self._prepare([c for c in state.open_calls if c not in waiting]))
+        open_calls, waits = self._journal.state.open_calls, self._journal.state.held
+        waiting = [item for item in open_calls if item.path in waits]
+        free = [item for item in open_calls if item.path not in waits]
+        ready = await self._admit(self._prepare(free))
         found = list(held)
         for wave in self._waves(ready, waiting):
             if self._setup.tenure.should_stop():
@@ -173,7 +174,7 @@ class Calls:
     def _held_back(self) -> Counter[str]:
         """Calls of the turn that wait for something before they begin, by tool name."""
         state, found = self._journal.state, Counter[str]()
-        for item in state.open_calls:
+        for item in state.open_calls if state.waiting else ():
             tool = self._setup.registry.get(item.call.name)
             if tool is not None and item.path in state.held and item.path not in state.started:
                 found[tool.name] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from hermes.core.failpoints import hit
 from hermes.core.ids import NewUUID
 from hermes.core.task import Task, TaskState, apply, fold
 from hermes.core.todo import Todo
-from hermes.store import Also, EffectRow, Lease, NewTask, Review, TaskWriter, Wait
+from hermes.store import NOTHING, Also, EffectRow, Lease, NewTask, Review, TaskWriter, Wait
 
 from .ledger import effect_row
 from .state import RunState
@@ -73,6 +74,8 @@ class _Batch:
 
     @property
     def also(self) -> Also:
+        if not (self.effects or self.waits or self.ended_waits or self.children or self.reviews):
+            return NOTHING
         return Also(
             children=self.children,
             waits=self.waits,
@@ -111,7 +114,7 @@ class Journal:
         self.is_finished = False
         self.unwritten: Sequence[Recorded] = ()
         self._batch = _Batch()
-        self._lock = anyio.Lock(fast_acquire=True)
+        self._lock = asyncio.Lock()
 
     async def put_todo(self, todo: Todo) -> Todo:
         """Keep a todo, which is no part of the task: written at once, and once."""

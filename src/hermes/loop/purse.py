@@ -91,7 +91,7 @@ class TreePurse:
         return bool(self._bounds) and not self._is_program
 
     async def before_model_call(self, prompt_tokens: int, *, is_step: bool) -> Excess | None:
-        spent = self._journal.spent
+        spent = self._journal.task.status.spent
         excess = excess_of_steps(self._limits, spent) if is_step else None
         if excess is not None or not self._bounds:
             return excess
@@ -115,6 +115,8 @@ class TreePurse:
         return fitting, excess
 
     def late(self) -> Excess | None:
+        if self._bounds.each[_TIME] is None:
+            return None
         used, more = self._used, Amounts(time_us=1)
         if self._bounds.passed(used, more) is None:
             return None

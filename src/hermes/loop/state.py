@@ -155,6 +155,8 @@ class RunState:
     @property
     def open_calls(self) -> list[OpenCall]:
         """Calls of the present turn that still need an outcome, in call order."""
+        if not self.calls:
+            return []
         return [
             OpenCall(path=path, call=call)
             for path, call in self.calls.items()

@@ -27,7 +27,7 @@ EXTRAS = "extra_content"
 
 
 class Encoder:
-    """Encodes messages for one model.
+    """Encodes messages for one model; `mending` has made their contents such as any reader takes.
 
     Args:
         profile: What the model reads, and what its server wants back.
@@ -117,21 +117,6 @@ def _traits(profile: Profile) -> str:
 
 
 def _call(call: ToolCall, extra: object) -> dict[str, object]:
-    function = {"name": call.name, "arguments": _arguments(call.arguments)}
+    function = {"name": call.name, "arguments": call.arguments}
     found: dict[str, object] = {"id": call.id, "type": "function", "function": function}
     return found if extra is None else {**found, EXTRAS: extra}
-
-
-def _arguments(text: str) -> str:
-    """Arguments as a JSON object in text, whatever the model wrote.
-
-    Servers put past arguments through their own JSON reader and answer 400 where it fails, so
-    nothing becomes `{}` and what cannot be read is wrapped.
-    """
-    if text.strip() in ("", "null"):
-        return "{}"
-    try:
-        readable = json.as_object(json.loads(text)) is not None
-    except CodecError:
-        readable = False
-    return text if readable else json.dumps({"_unreadable": text})

@@ -54,7 +54,10 @@ def read_usage(
 
 
 def _first(figures: Mapping[str, object], *names: str) -> int:
-    return next((count for name in names if (count := _count(figures.get(name)))), 0)
+    for name in names:
+        if count := _count(figures.get(name)):
+            return count
+    return 0
 
 
 def _count(value: object) -> int:

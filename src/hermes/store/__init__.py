@@ -1,5 +1,9 @@
 """The journal: events, tasks, messages in lanes, workers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from hermes.store.base import (
     Maintenance,
     QuotaTable,
@@ -10,7 +14,6 @@ from hermes.store.base import (
 )
 from hermes.store.budgets import TreeBudget
 from hermes.store.deeds import BEGINNING, PAGE, Deed, Place
-from hermes.store.memory import MemoryStore
 from hermes.store.queries import Migration
 from hermes.store.quota import StoreQuota
 from hermes.store.sqlite import SQLiteStore
@@ -33,6 +36,9 @@ from hermes.store.values import (
     Wait,
     Worker,
 )
+
+if TYPE_CHECKING:
+    from hermes.store.memory import MemoryStore
 
 __all__ = [
     "BEGINNING",
@@ -70,3 +76,12 @@ __all__ = [
     "open_store",
     "pending_migrations",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Loaded only for those whose journal is not kept.
+    if name == "MemoryStore":
+        from hermes.store.memory import MemoryStore
+
+        return MemoryStore
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,8 @@ Synchronous = Literal["FULL", "NORMAL"]
 Prepare = Callable[[Connection, Busy], object]
 
 _KEPT_WAL_BYTES = 16 * 1024 * 1024
+_CACHE_KIB = 512
+"""Pages that the writer keeps: new rows go to the ends of a few trees, so it needs no more."""
 _LONGEST_PAUSE_S = 0.005
 
 
@@ -169,6 +171,7 @@ def _configure(connection: Connection, synchronous: Synchronous) -> None:
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", synchronous)
     connection.pragma("journal_size_limit", _KEPT_WAL_BYTES)
+    connection.pragma("cache_size", -_CACHE_KIB)
 
 
 def _pauses(wait_s: float) -> int:

@@ -12,7 +12,6 @@ from hermes.core.clock import Clock
 from hermes.errors import ConfigError
 from hermes.store.base import Store
 from hermes.store.connection import Synchronous, read_version
-from hermes.store.memory import MemoryStore
 from hermes.store.queries import Migration, migrations_after
 from hermes.store.sqlite import SQLiteStore
 
@@ -50,6 +49,8 @@ def open_store(
         return PostgresStore(url, clock=clock, migrate=migrate, pool_size=pool_size)
     path = _sqlite_path(url)
     if path is None:
+        from hermes.store.memory import MemoryStore
+
         return MemoryStore(clock=clock)
     return SQLiteStore(path, clock=clock, synchronous=synchronous, migrate=migrate)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
@@ -40,14 +41,18 @@ def trace(records: Iterable[Recorded]) -> list[TraceEntry]:
 class TraceView:
     """A trace that grows with the journal.
 
-    Attributes:
-        entries: Every call so far, in the order they were begun.
+    An entry is made when it is asked for: a call would otherwise have two, one as it is begun.
     """
 
     def __init__(self) -> None:
-        self.entries: list[TraceEntry] = []
-        self._places: dict[str, int] = {}
+        self._calls: list[_Call] = []
+        self._last: dict[str, _Call] = {}
         self._origin: datetime | None = None
+
+    @property
+    def entries(self) -> list[TraceEntry]:
+        """Every call so far, in the order they were begun."""
+        return [call.entry(step) for step, call in enumerate(self._calls, 1)]
 
     def follow(self, record: Recorded) -> None:
         """Take one more event in."""
@@ -70,7 +75,7 @@ class TraceView:
                     event.path, "ok", event.duration_s, tries=event.tries, cached=event.cached
                 )
             case ToolFailed() as event:
-                if event.path not in self._places:
+                if event.path not in self._last:
                     self._begin(record, event.path, "tool", event.name)
                 self._end(event.path, event.status, event.duration_s, tries=event.tries)
             case ToolInDoubt(path=path):
@@ -85,24 +90,15 @@ class TraceView:
 
     def _begin(self, record: Recorded, path: str, type_: Literal["llm", "tool"], name: str) -> None:
         origin = self._origin or record.at
-        self._places[path] = len(self.entries)
-        self.entries.append(
-            TraceEntry(
-                step=len(self.entries) + 1,
-                type=type_,
-                name=name,
-                duration_ms=0,
-                tokens_used=0,
-                status="running",
-                path=path,
-                started_ms=round((record.at - origin).total_seconds() * 1000),
-            )
-        )
+        started_ms = round((record.at - origin).total_seconds() * 1000)
+        call = _Call(path=path, type=type_, name=name, started_ms=started_ms)
+        self._calls.append(call)
+        self._last[path] = call
 
     def _wait(self, path: str) -> None:
-        place = self._places.get(path)
-        if place is not None and self.entries[place].status == "running":
-            self._end(path, "waiting", 0.0)
+        call = self._last.get(path)
+        if call is not None and call.status == "running":
+            call.status = "waiting"
 
     def _end(
         self,
@@ -114,22 +110,41 @@ class TraceView:
         tries: int = 1,
         cached: bool = False,
     ) -> None:
-        place = self._places.get(path)
-        if place is None:
+        call = self._last.get(path)
+        if call is None:
             return
-        begun = self.entries[place]
-        self.entries[place] = TraceEntry(
-            step=begun.step,
-            type=begun.type,
-            name=begun.name,
-            duration_ms=round(duration_s * 1000),
-            tokens_used=tokens,
-            status=status,
-            path=path,
-            started_ms=begun.started_ms,
-            thought=thought or None,
-            tries=tries,
-            cached=cached,
+        call.status, call.duration_s, call.tokens = status, duration_s, tokens
+        call.thought, call.tries, call.cached = thought, tries, cached
+
+
+@dataclass(slots=True, kw_only=True)
+class _Call:
+    """What is known of a call so far."""
+
+    path: str
+    type: Literal["llm", "tool"]
+    name: str
+    started_ms: int
+    status: str = "running"
+    duration_s: float = 0.0
+    tokens: int = 0
+    thought: str = ""
+    tries: int = 1
+    cached: bool = False
+
+    def entry(self, step: int) -> TraceEntry:
+        return TraceEntry(
+            step=step,
+            type=self.type,
+            name=self.name,
+            duration_ms=round(self.duration_s * 1000),
+            tokens_used=self.tokens,
+            status=self.status,
+            path=self.path,
+            started_ms=self.started_ms,
+            thought=self.thought or None,
+            tries=self.tries,
+            cached=self.cached,
         )
 
 

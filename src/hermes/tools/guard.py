@@ -21,6 +21,7 @@ from .caching import ToolCache
 from .health import EVERY_S, TIMEOUT_S, HealthChecks
 
 UNAVAILABLE = "unavailable"
+_FREE = Pass(epoch=0)
 
 _LOG = logging.getLogger("hermes.tool")
 _BASE_S = 0.5
@@ -120,7 +121,7 @@ class ToolGuard:
         """The right to make one call, to be given back by `leave`; or why there is none."""
         breaker = self._breakers.get(_key(tool))
         if breaker is None:
-            return Pass(epoch=0)
+            return _FREE
         given = breaker.enter(self._clock.monotonic())
         return given or unavailable(tool.name, self._why(breaker), self._when(breaker))
 

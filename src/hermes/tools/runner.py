@@ -115,12 +115,12 @@ async def run(
 
     async def work() -> ToolResult:
         value = await tool.invoke(prepared.bound, context)
-        return result_of(value, limit_chars=limit_chars)
+        return result_of(value, limit_chars=limit_chars, duration_s=clock.monotonic() - started)
 
     outcome = await contained(work, timeout_s=tool.timeout_s, effect=tool.effect)
-    duration_s = clock.monotonic() - started
     if isinstance(outcome, ToolResult):
-        return replace(outcome, duration_s=duration_s)
+        return outcome
+    duration_s = clock.monotonic() - started
     _LOG.debug("%s failed: %s", tool.name, outcome.fault.message, exc_info=outcome.cause)
     return replace(
         failed_result(outcome.status, outcome.fault, duration_s=duration_s),

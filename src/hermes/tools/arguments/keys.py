@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 
@@ -49,6 +48,8 @@ def _match(name: str, free: list[str], effect: Effect) -> str | None:
     same = [item for item in free if _folded(item) == folded]
     if same:
         return same[0] if len(same) == 1 else None
+    import difflib  # loaded for those who were mistaken
+
     close = difflib.get_close_matches(folded, {_folded(item) for item in free}, 2, _CLOSE)
     if len(close) != 1 or _DIGITS.findall(close[0]) != _DIGITS.findall(folded):
         return None

@@ -32,7 +32,6 @@ from hermes.core.effects import Effect
 from hermes.errors import CodecError
 
 from .exact import Path, Repair, float_in
-from .guessing import guessed
 from .places import (
     BLANK,
     Place,
@@ -42,7 +41,6 @@ from .places import (
     find_place,
     past_reasoning,
 )
-from .relaxed import as_strict
 from .unreadable import BadNumber, Hopeless, RepeatedKey, Unreadable, cut_after
 
 __all__ = ["Document", "Unreadable", "read_document"]
@@ -195,6 +193,9 @@ def _around(text: str, strict: str, place: Place, end: int) -> list[Repair]:
 
 def _made_strict(text: str, start: int, effect: Effect) -> tuple[str, int, list[Repair]]:
     """Strict JSON for what begins at a bracket, where that ends, and what was repaired."""
+    from .guessing import guessed  # both loaded on use: few texts need them
+    from .relaxed import as_strict
+
     try:
         end = _LENIENT.raw_decode(text, start)[1]
     except json.JSONDecodeError:

@@ -27,11 +27,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hermes.tools.schema import Schema
 
 from .reading import MAX_BYTES
-from .text_items import Found, Items
 from .text_json import MAX_CALLS, Broken, WrittenCall
 from .text_marks import (
     BETWEEN,
@@ -43,6 +43,9 @@ from .text_marks import (
     after_reasoning,
     past,
 )
+
+if TYPE_CHECKING:
+    from .text_items import Found
 
 MAX_LEAD_CHARS = 300
 _MAX_STARTS = 8
@@ -159,6 +162,8 @@ class _Scan:
         at = past(FENCES, self._text, at)
         if not self._tools or OPEN.match(self._text, at):
             return None
+        from .text_items import Items  # loaded on use: few replies need it
+
         items = Items(self._text, self._tools, is_marked=False)
         calls: list[WrittenCall] = []
         while at < len(self._text):
@@ -190,6 +195,8 @@ class _Scan:
         return [], None
 
     def _sequence(self, at: int) -> tuple[list[WrittenCall], int]:
+        from .text_items import Items
+
         items = Items(self._text, self._tools, is_marked=True)
         calls: list[WrittenCall] = []
         at = past(BETWEEN, self._text, at)

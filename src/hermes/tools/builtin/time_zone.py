@@ -6,7 +6,6 @@ import re
 import unicodedata
 from datetime import datetime, timedelta, timezone, tzinfo
 from functools import cache
-from zoneinfo import ZoneInfo, available_timezones
 
 from hermes.core.clock import Clock, SystemClock
 from hermes.core.problems import did_you_mean
@@ -104,6 +103,8 @@ def _zone(text: str) -> tzinfo:
     plain = _plain(text)
     candidates = names.get(plain) or names.get(_SUFFIX.sub("", plain)) or ()
     if len(candidates) == 1:
+        from zoneinfo import ZoneInfo  # loaded on use, and so is the list of all
+
         return ZoneInfo(candidates[0])
     if candidates:
         raise ToolError(
@@ -121,6 +122,8 @@ def _zone(text: str) -> tzinfo:
 @cache
 def _names() -> dict[str, tuple[str, ...]]:
     """Zones by their full names, their cities, and what else they are called."""
+    from zoneinfo import available_timezones
+
     found: dict[str, set[str]] = {}
     for zone in available_timezones():
         if zone.startswith(("posix/", "right/")) or zone in ("Factory", "localtime"):
