@@ -269,5 +269,5 @@ class Journal:
         return batch
 
     def _tell(self, records: Sequence[Recorded]) -> None:
-        for record in records:
+        for record in records if self._observers else ():
             tell(self._observers, lambda observer, record=record: observer.recorded(record))

@@ -132,24 +132,18 @@ def batch(records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS) ->
         CodecError: An event is not plain JSON, or holds a lone surrogate.
         InputError: A bad event id, or a blob whose name is not its SHA-256.
     """
+    stored: dict[bytes, bytes] = {}
     if blobs:
         check_blobs(blobs)
-    stored = {bytes.fromhex(name): data for name, data in blobs.items()}
+        stored = {bytes.fromhex(name): data for name, data in blobs.items()}
     rows: list[StoredEvent] = []
     for record, event in zip(records, encode_all(records), strict=True):
-        refs = json.encode(event.refs) if event.refs else None
-        stored |= {bytes.fromhex(name): data for name, data in event.blobs.items()}
-        rows.append(
-            (
-                record.seq,
-                bytes.fromhex(record.event_id),
-                event.type,
-                event.version,
-                to_micros(record.at),
-                event.data,
-                refs,
-            )
-        )
+        refs = None
+        if event.refs:
+            refs = json.encode(event.refs)
+            stored |= {bytes.fromhex(name): data for name, data in event.blobs.items()}
+        event_id, at = bytes.fromhex(record.event_id), to_micros(record.at)
+        rows.append((record.seq, event_id, event.type, event.version, at, event.data, refs))
     uses = {bytes.fromhex(name) for name in blob_names(records)}
     return Batch(records=records, rows=rows, blobs=stored, uses=frozenset(uses | stored.keys()))
 

@@ -158,7 +158,7 @@ def blob_names(records: Iterable[Recorded]) -> set[str]:
         elif isinstance(event, ModelRequested) and event.system and not record.token:
             # A fork's. A run keeps the blob itself, once, and not by every event that names it.
             names.add(event.system)
-    return {name for name in names if is_blob_name(name)}
+    return set(filter(is_blob_name, names))
 
 
 def check_also(also: Also, task_id: str) -> None:

@@ -187,14 +187,14 @@ class SQLiteStore:
         blobs: Mapping[str, bytes] = NO_BLOBS,
         also: Also = NOTHING,
     ) -> None:
-        events, now = batch(records, blobs), self._now()
+        events = batch(records, blobs)
         envelopes = [outgoing(message) for message in messages]
         more = prepare(also, lease.message.task_id)
         held, message_id = self._held, lease.message.message_id
         left = held.get(message_id)
         left = await self._write(
             lambda cursor: transactions.append(
-                cursor, lease, events, envelopes, more, now=now, left=left
+                cursor, lease, events, envelopes, more, now=self._now, left=left
             ),
             alone=len(held) == 1 and message_id in held,
         )

@@ -6,8 +6,8 @@ each promises stands with its namesake in `base`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from hermes.core import json
@@ -148,7 +148,7 @@ def append(
     outgoing: Sequence[Outgoing],
     also: Prepared | None = None,
     *,
-    now: int,
+    now: Callable[[], int],
     left: Left | None = None,
 ) -> Left | None:
     """Append events to the lease's task, and send.
@@ -159,7 +159,7 @@ def append(
         batch: The events.
         outgoing: What they send.
         also: What else commits with them.
-        now: The present instant.
+        now: The present instant; few appends ask for it.
         left: How this lease's last append left the task: then it need not be read.
 
     Returns:
@@ -170,9 +170,10 @@ def append(
         if further is not None:
             return further
     held = _hold(cursor, lease)
-    status = _write(cursor, held, lease, batch, also, now=now)
+    instant = now()
+    status = _write(cursor, held, lease, batch, also, now=instant)
     for each in outgoing:
-        send(cursor, each, now=now)
+        send(cursor, each, now=instant)
     if held.stream is None or status is None:
         return None
     return Left(
@@ -195,14 +196,20 @@ def _append_next(cursor: Cursor, lease: Lease, batch: Batch, left: Left) -> Left
         return None  # the whole transaction finds out, and tells
     if status.state != left.status.state:
         return None
-    further = replace(left, status=status, encoded=encode_status(status))
-    change = (to_micros(status.updated_at), further.encoded, left.key, left.encoded)
+    encoded = encode_status(status)
+    change = (to_micros(status.updated_at), encoded, left.key, left.encoded)
     fence = (left.place, lease.message.message_id, lease.worker_id, lease.token)
     cursor.execute(sql("update_next_status"), (*change, *fence))
     if cursor.connection.changes() != 1:
         return None
     _insert(cursor, left.key, lease.token, batch)
-    return further
+    return Left(
+        place=left.place,
+        key=left.key,
+        trace_id=left.trace_id,
+        status=status,
+        encoded=encoded,
+    )
 
 
 def finish(

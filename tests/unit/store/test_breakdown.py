@@ -11,11 +11,11 @@ import apsw
 import pytest
 
 from hermes.core.message import Message
-from hermes.errors import ConflictError, StoreError, StoreUnavailableError
-from hermes.store import SQLiteStore
+from hermes.errors import ConcurrencyError, ConflictError, StoreError, StoreUnavailableError
+from hermes.store import Lease, SQLiteStore
 from hermes.store.driver import connect
 from hermes.testing.clock import FakeClock
-from tests.journal import message
+from tests.journal import message, progress, start, states
 
 
 def store_at(path: Path, *, wait_s: float = 10.0) -> SQLiteStore:
@@ -90,16 +90,47 @@ async def test_a_write_that_cannot_be_taken_back_ends_all_writing(path: Path) ->
         assert await store.send(message("msg_0"))
 
 
+async def late_end(store: SQLiteStore, lease: Lease) -> None:
+    """A write that is refused when it has taken its message out already: its event is too far."""
+    await store.finish(lease, [progress("task_1", 99)])
+
+
+async def test_what_a_refused_write_has_written_is_undone_and_the_others_are_kept(
+    path: Path,
+) -> None:
+    async with store_at(path) as store:
+        lease = await start(store)
+        with anyio.fail_after(10):
+            results = await asyncio.gather(
+                store.send(message("msg_0")),
+                store.append(lease, [progress("task_1", 4)]),
+                late_end(store, lease),
+                store.send(message("msg_1")),
+                return_exceptions=True,
+            )
+        assert isinstance(results[2], ConcurrencyError)
+        assert [result for result in results if not isinstance(result, Exception)] == [
+            True,
+            None,
+            True,
+        ]
+    async with store_at(path) as store:
+        found = await states(store)
+        assert found.pop("msg_0") == found.pop("msg_1") == "ready"
+        assert list(found.values()) == ["leased"]
+        assert [record.seq for record in await store.events("task_1")] == [1, 2, 3, 4]
+
+
 async def test_a_batch_that_cannot_be_taken_back_is_refused_whole(path: Path) -> None:
     with failing("ROLLBACK", apsw.IOError("disk on fire")) as statements:
         async with store_at(path) as store:
-            await store.send(message("msg_first"))
+            lease = await start(store)
             statements.is_on = True
             with anyio.fail_after(10):
                 results = await asyncio.gather(
                     store.send(message("msg_0")),
                     store.send(message("msg_1")),
-                    store.send(replace(message("msg_first"), priority=5)),
+                    late_end(store, lease),
                     store.send(message("msg_2")),
                     return_exceptions=True,
                 )

@@ -50,10 +50,12 @@ class PluginHost:
             groups: Those that are on; tools without a group always are.
         """
         wanted = {"", None, *groups}
+        sources = [source for source in self._sources if source.group in wanted]
+        if not sources:
+            return
         async with anyio.create_task_group() as opening:
-            for source in self._sources:
-                if source.group in wanted:
-                    opening.start_soon(source.refresh)
+            for source in sources:
+                opening.start_soon(source.refresh)
 
     def brought(self, builtin: Iterable[Tool] = ()) -> Brought:
         """What there is at present.
