@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeGuard
@@ -65,6 +65,8 @@ _RECORDED = (
     "context_window",
     "compact_at",
     "shorten_chars",
+    "tool_dialect",
+    "thinking",
 )
 _NEAR = 0.9
 _NEAR_MIN_CHARS = 9  # `APP_KEY` is a name of its own, not a slip in `API_KEY`
@@ -117,6 +119,23 @@ def _thinking(value: object) -> object:
     if not isinstance(tokens, int) or tokens < 1024:
         raise ValueError("must be `adaptive` or a number of tokens, 1024 or more")
     return tokens
+
+
+def _unnested(paths: Sequence[Path]) -> str:
+    """How a file of profiles must look, where one is written like a part of `hermes.toml`."""
+    for path in paths:
+        try:
+            table = read_table(path.read_bytes(), name=str(path))
+        except (OSError, ConfigError):
+            continue
+        inner = json.as_object(table.get("model_profiles"))
+        if inner is not None:
+            name = next(iter(inner), "my-model")
+            return (
+                f'in {path} a table is named by its model alone: write ["{name}"], not '
+                f'[model_profiles."{name}"], which is how it stands in {TOML_FILE}'
+            )
+    return ""
 
 
 def _profiles(value: object) -> object:
@@ -239,10 +258,10 @@ class Settings(BaseSettings):
         None, gt=0, le=10**15, validation_alias=AliasChoices("HERMES_MAX_TOKENS")
     )
     max_cost: float | None = Field(
-        None, gt=0, le=1e9, validation_alias=AliasChoices("HERMES_MAX_COST")
+        None, ge=1e-9, le=1e9, validation_alias=AliasChoices("HERMES_MAX_COST")
     )
     max_seconds: float | None = Field(
-        None, gt=0, le=1e12, validation_alias=AliasChoices("HERMES_MAX_SECONDS")
+        None, ge=1e-6, le=1e12, validation_alias=AliasChoices("HERMES_MAX_SECONDS")
     )
     max_depth: int = Field(5, gt=0, validation_alias=AliasChoices("HERMES_MAX_DEPTH"))
     max_tool_failures: int = Field(
@@ -381,7 +400,10 @@ class Settings(BaseSettings):
         given = self.model_profiles
         if isinstance(given, dict):
             return [read_profiles(given, source="model_profiles")]
-        return load_profiles(given)
+        try:
+            return load_profiles(given)
+        except ConfigError as exc:
+            raise ConfigError(exc.message, hint=_unnested(given) or exc.hint) from exc
 
     @property
     def prompt_book(self) -> PromptBook:
@@ -411,7 +433,6 @@ class Settings(BaseSettings):
             retry=RetryPolicy(attempts=self.model_attempts, cap_s=20.0, total_s=self.model_retry_s),
             breaker_failures=self.model_breaker_failures,
             breaker_cooldown_s=self.model_breaker_cooldown_s,
-            dialect=self.tool_dialect,
             fallback=self.model_fallback,
             cache_s=self.model_cache_s,
             cache_dir=self.model_cache.absolute() if self.model_cache else None,

@@ -24,7 +24,7 @@ HermesError
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class HermesError(Exception):
@@ -124,6 +124,8 @@ class ModelError(HermesError):
         retryable: The same request may succeed later.
         retry_after_s: What the server asked to wait, if it did.
         partial_text: What had arrived before a stream broke.
+        charged: What the provider may charge for a reply that broke off, by an estimate: the
+            figures of a `Usage`; empty for nothing.
     """
 
     def __init__(
@@ -139,6 +141,20 @@ class ModelError(HermesError):
         super().__init__(message, hint=hint)
         self.code, self.retryable = code, retryable
         self.retry_after_s, self.partial_text = retry_after_s, partial_text
+        self.charged: Mapping[str, int] = {}
+
+    def reworded(self, message: str) -> ModelError:
+        """The same error with another message."""
+        other = ModelError(
+            message,
+            code=self.code,
+            retryable=self.retryable,
+            retry_after_s=self.retry_after_s,
+            partial_text=self.partial_text,
+            hint=self.hint,
+        )
+        other.charged = self.charged
+        return other
 
 
 class ToolError(HermesError):

@@ -373,6 +373,9 @@ def _limits(path: Path, section: _LimitsSection | None) -> Limits | None:
         return None
     given = section.model_dump(exclude_unset=True)
     try:
-        return Limits(**given)
+        found = Limits(**given)
     except ValueError as exc:
         raise ConfigError(f"{path}: limits.{exc}") from exc
+    if fault := found.too_small():
+        raise ConfigError(f"{path}: limits.{fault}")
+    return found

@@ -141,9 +141,12 @@ class Launch:
         """
         steps = {} if self.max_steps is None else {"max_steps": self.max_steps}
         try:
-            return replace(given, **steps, **self.bounds)
+            found = replace(given, **steps, **self.bounds)
         except ValueError as exc:
             raise ConfigError(f"--{str(exc).replace('_', '-', 2)}") from exc
+        if self.bounds and (fault := found.too_small()):
+            raise ConfigError(f"--{fault.replace('_', '-', 2)}")
+        return found
 
 
 def _joined(first: Sequence[Tool], second: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -568,6 +568,8 @@ class Hermes:
         options: RunOptions,
     ) -> Order:
         agent.definition.check_input(request)
+        if fault := limits.too_small():
+            raise ConfigError(f"limits: {fault}")
         return Order(
             task_id=ids.task_id(self._new_id),
             receiver=agent.definition.name,

@@ -18,7 +18,7 @@ from hermes.errors import InputError
 from hermes.loop.purse import check_priced
 from hermes.models import ClientPool, Model, open_model
 from hermes.models.chain import Chains
-from hermes.models.profiles import Profiled
+from hermes.models.profiles import DialectChoice, Profiled
 from hermes.runtime import Equip, Roster
 from hermes.tools import ToolGuard, ToolRegistry, builtin_tools
 from hermes.tools.plugins.brought import Brought
@@ -31,6 +31,17 @@ if TYPE_CHECKING:
 
     from hermes.config import Settings
     from hermes.tools.plugins.host import PluginHost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A model and all that its task may have recorded of how it is asked."""
+
+    spec: str
+    api_base: str | None
+    window: int | None
+    thinking: str | int | None
+    dialect: DialectChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class Outfitter:
     ) -> None:
         self._agents = {agent.definition.name: agent for agent in agents}
         self._roster, self._settings = roster, settings
-        self._models: dict[tuple[str, str | None], Model] = {}
+        self._models: dict[_Asked, Model] = {}
         self._clients: ClientPool | None = None
         self._chains: Chains | None = None
         self._quota: Quota | None = None
@@ -234,13 +245,20 @@ class Outfitter:
 
     def _model(self, name: str | None, settings: Settings) -> Model:
         spec = name or settings.model_name or ""
-        place = (spec, settings.api_base)
+        place = _Asked(
+            spec=spec,
+            api_base=settings.api_base,
+            window=settings.context_window,
+            thinking=settings.thinking,
+            dialect=settings.tool_dialect,
+        )
         if place not in self._models:
             self._models[place] = self._chains_of(settings).chain(
                 spec,
                 partial(self._open_model, settings),
                 base_url=settings.api_base,
                 api_key=settings.api_key.get_secret_value() if settings.api_key else None,
+                dialect=settings.tool_dialect,
             )
         return self._models[place]
 

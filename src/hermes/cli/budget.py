@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.core.budget import Bounds, Standing, standings
+from hermes.core.budget import Bounds, Standing, number, standings
 from hermes.core.task import Task
 from hermes.store import TreeBudget
 
@@ -58,7 +58,7 @@ def budget_object(task: Task, tree: TreeBudget) -> dict[str, object]:
 def money_of(cost_nano: int) -> str:
     """A sum of money; small ones with their first figures."""
     cost = cost_nano / 1e9
-    return f"money {cost:,.2f}" if cost >= 1 else f"money {cost:.6f}".rstrip("0").rstrip(".")
+    return f"money {cost:,.2f}" if cost >= 1 else f"money {number(cost)}"
 
 
 def _standings(task: Task, tree: TreeBudget) -> list[Standing]:
@@ -68,4 +68,4 @@ def _standings(task: Task, tree: TreeBudget) -> list[Standing]:
 def _figure(limit: str, value: float) -> str:
     if limit == "max_seconds":
         return f"{value:,.1f}"
-    return f"{value:.6f}".rstrip("0").rstrip(".") if limit == "max_cost" else f"{value:,.0f}"
+    return number(value) if limit == "max_cost" else f"{value:,.0f}"

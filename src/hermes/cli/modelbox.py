@@ -127,6 +127,7 @@ def opened(
         api_key=settings.api_key.get_secret_value() if settings.api_key else None,
         client=pool,
         timeout_s=settings.model_timeout_s,
+        total_s=settings.model_total_s,
         profiles=[*settings.profiles, *changed],
         window=settings.context_window,
         thinking=settings.thinking,

@@ -126,11 +126,24 @@ def explanation(response: AgentResponse) -> list[str]:
     lines: list[str] = []
     if response.error is not None:
         lines.append(f"error: {response.error.message}")
-        if response.error.hint:
-            lines.append(f"next: {response.error.hint}")
+    if response.status != "succeeded" and not response.pending:
+        lines.append(f"next: {_next_step(response)}")
     for item in response.pending:
         lines.extend(waiting(item, response.task_id))
     return lines
+
+
+def _next_step(response: AgentResponse) -> str:
+    """What a person can do about a task that has not succeeded."""
+    fault, task_id = response.error, response.task_id
+    if fault is not None and fault.hint:
+        return fault.hint
+    if response.status not in ("failed", "partial", "cancelled"):
+        return f"`hermes resume {task_id}` goes on with it, unless a worker does"
+    again = f"`hermes retry {task_id}` does it anew"
+    if response.status == "cancelled" or (fault is not None and fault.retryable):
+        return again
+    return f"`hermes trace {task_id}` shows each step; {again}, --model with another model"
 
 
 def waiting(pending: Pending, task_id: str) -> list[str]:
@@ -138,7 +151,10 @@ def waiting(pending: Pending, task_id: str) -> list[str]:
     due = f", at the latest {pending.due_at:%Y-%m-%d %H:%M:%S} UTC" if pending.due_at else ""
     match pending.kind:
         case "children":
-            return [f"waits for its children: {pending.text}"]
+            return [
+                f"waits for its children: {pending.text}",
+                f"next: `hermes worker` carries them, or `hermes resume {task_id}` does it here",
+            ]
         case "time":
             at = f" until {pending.due_at:%Y-%m-%d %H:%M:%S} UTC" if pending.due_at else ""
             return [
@@ -224,8 +240,11 @@ def table(rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()) -> li
 
 
 def plain(text: str) -> str:
-    """The text without what would command a terminal: control characters become `�`."""
-    return _CONTROLS.sub("\ufffd", text)
+    """The text without what would command a terminal: control characters become `�`.
+
+    The line ends of other systems are line ends here too.
+    """
+    return _CONTROLS.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def cells(text: str) -> int:

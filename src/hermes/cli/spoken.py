@@ -35,6 +35,7 @@ class Spoken:
         self._writer, self.is_on, self._with_reasoning = writer, is_on, with_reasoning
         self._pieces: list[str] = []
         self._reasons: bool | None = None  # what stands on the line that has begun
+        self._held = ""  # half of a line end, maybe
 
     def begin(self) -> None:
         """Another reply comes."""
@@ -54,12 +55,21 @@ class Spoken:
         self._reasons = reasoning
         if not reasoning:
             self._pieces.append(text)
-        self._writer.text(plain(text), dim=reasoning)
+        self._write(self._held + text, dim=reasoning)
         return True
+
+    def _write(self, text: str, *, dim: bool) -> None:
+        """Write what is complete: a carriage return may be the first half of a line end."""
+        self._held = "\r" if text.endswith("\r") else ""
+        if text := text.removesuffix(self._held):
+            self._writer.text(plain(text), dim=dim)
 
     def pause(self) -> None:
         """Let something else have the next line."""
         if self._reasons is not None:
+            if self._held:
+                self._writer.text(plain(self._held), dim=self._reasons)
+                self._held = ""
             self._writer.end_text()
             self._reasons = None
 

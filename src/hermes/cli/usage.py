@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import cast
+from urllib.parse import urlsplit
 
 import anyio
 
 from hermes.app import Hermes
-from hermes.config import load_settings
+from hermes.config import Settings, load_settings
 from hermes.core import json as plain_json
 from hermes.core.budget import number
 from hermes.core.clock import SystemClock
@@ -24,8 +26,9 @@ from .find import require_journal
 
 BY = ("agent", "model", "tool", "day")
 UNKNOWN = "(unknown)"
-"""The model of a tool call that no reply of a model came before, as in a record that was cut."""
+"""The model of a call whose request is not in the record, as in one that was cut."""
 _WIDTH = 60
+_MAX_NAMES = 5
 
 Key = tuple[str, ...]
 
@@ -43,6 +46,8 @@ class Used:
         repaired: Tool calls whose arguments had to be mended.
         refused: Tool calls that were not begun, for their arguments or by a rule.
         tool_failed: Tool calls that were begun and failed.
+        unpriced: Models without a known price took part.
+        answered_as: Names other than the one asked for that its server gave, the first few.
     """
 
     tasks: int = 0
@@ -58,12 +63,21 @@ class Used:
     refused: int = 0
     tool_failed: int = 0
     estimated: bool = False
+    unpriced: bool = False
+    answered_as: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> float | None:
+        """Money; None where nobody knows."""
+        if self.cost_nano:
+            return self.cost_nano / 1e9
+        return None if self.unpriced or not self.calls + self.retried else 0.0
 
     def add(self, other: Used) -> None:
         """Take another one in."""
         for item in fields(self):
             setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
-        self.estimated = bool(self.estimated)
+        self.estimated, self.unpriced = bool(self.estimated), bool(self.unpriced)
 
 
 class Tally:
@@ -72,10 +86,17 @@ class Tally:
     Args:
         by: One of `BY`.
         since: What was before counts for nothing.
+        is_priced: Whether the price of a model is known.
     """
 
-    def __init__(self, by: str, *, since: datetime | None = None) -> None:
-        self._by, self._since = by, since
+    def __init__(
+        self,
+        by: str,
+        *,
+        since: datetime | None = None,
+        is_priced: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._by, self._since, self._is_priced = by, since, cache(is_priced)
         self.rows: dict[Key, Used] = {}
         self._task = -1
         self._model = ""
@@ -89,15 +110,25 @@ class Tally:
             self._seen, self._begun = set(), set()
         if deed.type.startswith("tool."):
             self._tool(deed, str(deed.data.get("name", "")), str(deed.data.get("path", "")))
+        elif deed.type == "model.requested":
+            self._model = str(deed.data.get("model") or "")
         elif deed.type != "context.compacted" or deed.data.get("usage"):
             self._model_call(deed, str(deed.data.get("model") or ""))
 
-    def _model_call(self, deed: Deed, model: str) -> None:
-        if deed.type == "model.replied":
-            self._model = model or self._model
+    def _model_call(self, deed: Deed, named: str) -> None:
+        asked = self._model or named
+        self._model = asked
+        if deed.type == "model.retried":
+            asked = named or asked
+            self._model = str(deed.data.get("next_model") or asked)
         if self._by == "tool" or self._is_before(deed):
             return
-        used = self._row(deed, model or self._model)
+        used = self._row(deed, asked)
+        used.unpriced |= not self._is_priced(asked)
+        is_new = self._by == "model" and named not in ("", asked, *used.answered_as)
+        if is_new and len(used.answered_as) < _MAX_NAMES:
+            used.answered_as += (named,)
+        _spend(used, plain_json.as_object(deed.data.get("usage")) or {})
         match deed.type:
             case "model.retried":
                 used.retried += 1
@@ -105,13 +136,12 @@ class Tally:
                 used.calls, used.failed = used.calls + 1, used.failed + 1
             case _:
                 used.calls += 1
-                _spend(used, plain_json.as_object(deed.data.get("usage")) or {})
 
     def _tool(self, deed: Deed, tool: str, path: str) -> None:
         is_begun = path in self._begun
         if deed.type == "tool.started":
             self._begun.add(path)
-        if deed.type == "tool.returned" or self._is_before(deed):
+        if self._is_before(deed):
             return
         used = self._row(deed, self._model, tool)
         if deed.type == "tool.started":
@@ -132,7 +162,7 @@ class Tally:
             case "tool":
                 key = (tool, model or UNKNOWN)
             case _:
-                key = (f"{deed.at:%Y-%m-%d}",)
+                key = (deed.at.date().isoformat(),)
         used = self.rows.setdefault(key, Used())
         if key not in self._seen:
             self._seen.add(key)
@@ -149,9 +179,15 @@ def _spend(used: Used, usage: Mapping[str, object]) -> None:
     used.estimated |= bool(usage.get("estimated"))
 
 
-async def tally(store: Store, by: str, *, since: datetime | None = None) -> dict[Key, Used]:
+async def tally(
+    store: Store,
+    by: str,
+    *,
+    since: datetime | None = None,
+    is_priced: Callable[[str], bool] = lambda _: False,
+) -> dict[Key, Used]:
     """Add up the whole journal, page by page."""
-    found, after = Tally(by, since=since), BEGINNING
+    found, after = Tally(by, since=since, is_priced=is_priced), BEGINNING
     while deeds := await store.deeds(after=after, since=since):
         for deed in deeds:
             found.add(deed)
@@ -172,7 +208,10 @@ def usage(*, by: str, since: str | None, json: bool) -> None:
         output.print_json({"by": by, "rows": [_object(by, key, used) for key, used in rows]})
     elif not rows:
         when = "" if since is None else f" since {since}"
-        output.print_text(f"no model or tool was called{when}; `hermes run GOAL` starts a task")
+        if by == "tool":
+            output.print_text(f"no tool was called{when}; `hermes usage --by model` shows the rest")
+        else:
+            output.print_text(f"no model or tool was called{when}; `hermes run GOAL` starts a task")
     else:
         output.print_text("\n".join(_by_tool(rows) if by == "tool" else _lines(by, rows)))
 
@@ -206,9 +245,20 @@ def _read(by: str, since: datetime | None) -> dict[Key, Used]:
 
     async def read() -> dict[Key, Used]:
         async with Hermes(settings=settings) as app:
-            return await tally(app.store, by, since=since)
+            return await tally(app.store, by, since=since, is_priced=_priced(settings))
 
     return anyio.run(read)
+
+
+def _priced(settings: Settings) -> Callable[[str], bool]:
+    """Whether the price of a model, as tasks ask for it, is known by the present settings."""
+    from hermes.models.profile_files import known_profiles  # loaded for who asks
+
+    tables = (known_profiles(), *settings.profiles)
+    host = urlsplit(settings.api_base or "").netloc.casefold()
+    return lambda name: any(
+        "prices" in row for table in tables for _, row in table.fitting(name.casefold(), host)
+    )
 
 
 def _by_day(item: tuple[Key, Used]) -> Key:
@@ -225,7 +275,10 @@ def _object(by: str, key: Key, used: Used) -> dict[str, object]:
     names = ("tool", "model") if by == "tool" else (by,)
     shown: dict[str, object] = dict(zip(names, key, strict=True))
     shown |= {item.name: getattr(used, item.name) for item in fields(used)}
-    shown["cost"] = cast("int", shown.pop("cost_nano")) / 1e9 or None
+    del shown["cost_nano"], shown["unpriced"], shown["answered_as"]
+    shown["cost"] = used.cost
+    if by == "model":
+        shown["answered_as"] = list(used.answered_as)
     if by == "tool":
         names = ("tool", "model", "tasks", "tool_calls", "repaired", "refused", "tool_failed")
         return {name: shown[name] for name in names}
@@ -244,7 +297,7 @@ def _by_tool(rows: Sequence[tuple[Key, Used]]) -> list[str]:
 def _lines(by: str, rows: Sequence[tuple[Key, Used]]) -> list[str]:
     heading = "day (UTC)" if by == "day" else by
     head = (heading, *_HEAD)
-    body = [(output.short(key[0], _WIDTH), f"{used.tasks:,}", *_cells(used)) for key, used in rows]
+    body = [(_label(key, used), f"{used.tasks:,}", *_cells(used)) for key, used in rows]
     total = Used()
     for _, used in rows:
         total.add(used)
@@ -253,6 +306,12 @@ def _lines(by: str, rows: Sequence[tuple[Key, Used]]) -> list[str]:
         body.append(("all", f"{total.tasks:,}" if by == "agent" else "", *_cells(total)))
     lines = output.table([head, *body], numbers=range(1, len(head)))
     return [*lines, "some of the tokens are estimated"] if total.estimated else lines
+
+
+def _label(key: Key, used: Used) -> str:
+    """A row's name; of a model also how its server calls it, where rows are by models."""
+    others = f" ({', '.join(used.answered_as)})" if used.answered_as else ""
+    return output.short(f"{key[0]}{others}", _WIDTH)
 
 
 _HEAD = (
@@ -267,7 +326,7 @@ def _cells(used: Used) -> tuple[str, ...]:
         f"{used.prompt_tokens:,}",
         f"{used.completion_tokens:,}",
         f"{used.cached_tokens:,}",
-        number(used.cost_nano / 1e9) if used.cost_nano else "-",
+        "-" if used.cost is None else number(used.cost),
         f"{used.retried:,}",
         f"{used.failed:,}",
         *_tool_cells(used),

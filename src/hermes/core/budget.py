@@ -10,6 +10,8 @@ from hermes.core.chat import Usage
 _LARGEST = {"max_cost": 10**9, "max_seconds": 10**12}
 _MOST = 10**15
 """So that each amount in its smallest unit fits into 64 bits."""
+_SMALLEST = {"max_cost": 1e-9, "max_seconds": 1e-6}
+"""The unit that each is counted in; of all others it is 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,17 @@ class Limits:
                 )
             if not bound > 0:
                 raise ValueError(f"{item.name} must be above 0, got {bound}")
+
+    def too_small(self) -> str:
+        """What is wrong with a bound below the unit that it is counted in, or "".
+
+        Who takes new bounds asks; in the record of an older version there may be such ones.
+        """
+        for name, unit in _SMALLEST.items():
+            bound: float | None = getattr(self, name)
+            if bound is not None and bound < unit:
+                return f"{name} must be at least {number(unit)}, got {bound:g}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +152,7 @@ class Bounds:
         given: list[float | None] = [getattr(limits, name) for name in _TREE]
         return cls(
             tuple(
-                None if bound is None else round(bound * unit)
+                None if bound is None else max(1, round(bound * unit))
                 for bound, unit in zip(given, _UNITS, strict=True)
             )
         )
@@ -185,11 +198,18 @@ class Excess:
         )
 
 
+_SMALL = 1e-3
+
+
 def number(value: float) -> str:
     """A figure as people write it, small sums of money included."""
     if value == int(value):
         return f"{int(value)}"
-    return f"{value:.6f}".rstrip("0") if abs(value) < 1 else f"{value:.3f}".rstrip("0").rstrip(".")
+    if abs(value) >= 1:
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    # Smaller sums go down to the billionths that money is counted in.
+    shown = f"{value:.6f}" if abs(value) >= _SMALL else f"{value:.9f}"
+    return shown.rstrip("0") if shown.strip("-0.") else f"{value:g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

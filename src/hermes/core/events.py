@@ -261,6 +261,7 @@ class ModelRetried:
         attempt: Its number, from 1.
         delay_s: What is waited before the next one.
         next_model: That is asked next, where it is another one.
+        usage: What the provider may charge for a reply that broke off, estimated.
     """
 
     type: ClassVar[Literal["model.retried"]] = "model.retried"
@@ -270,6 +271,7 @@ class ModelRetried:
     attempt: int
     delay_s: float = 0.0
     next_model: str = ""
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,11 +337,18 @@ class ContextCompacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailed:
+    """A model call came to nothing.
+
+    Attributes:
+        usage: As in `ModelRetried`, of the last attempt.
+    """
+
     type: ClassVar[Literal["model.failed"]] = "model.failed"
     path: str
     error: Fault
     partial_text: str = ""
     duration_s: float = 0.0
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,10 @@ from hermes.core.budget import Spent
 from hermes.core.events import (
     ContextCompacted,
     Fault,
+    ModelFailed,
     ModelReplied,
     ModelRequested,
+    ModelRetried,
     Pending,
     Recorded,
     TaskCreated,
@@ -191,15 +193,18 @@ def _spend(status: TaskStatus, record: Recorded) -> Spent:
     usage, seconds = spent.usage, spent.seconds
     if status.state is TaskState.PROCESSING and not isinstance(event, TaskResumed):
         seconds += max(0.0, (record.at - status.updated_at).total_seconds())
-    if isinstance(event, ModelRequested):
-        steps += 0 if event.repair or event.purpose == "compaction" else 1
-        model_calls += 1
-    elif isinstance(event, ModelReplied | ContextCompacted):
-        usage += event.usage
-    elif isinstance(event, ToolStarted):
-        tool_calls += 1
-    elif seconds == spent.seconds:
-        return spent
+    match event:
+        case ToolStarted():
+            tool_calls += 1
+        case ModelRequested():
+            steps += 0 if event.repair or event.purpose == "compaction" else 1
+            model_calls += 1
+        case ModelReplied() | ContextCompacted() | ModelRetried() | ModelFailed():
+            usage += event.usage
+        case _ if seconds == spent.seconds:
+            return spent
+        case _:
+            pass
     return Spent(
         steps=steps,
         model_calls=model_calls,

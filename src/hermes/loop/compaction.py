@@ -9,9 +9,10 @@ from typing import Literal
 
 from hermes.core import json
 from hermes.core.budget import Excess
-from hermes.core.chat import ChatMessage, ToolMessage, estimate_tokens
+from hermes.core.chat import ChatMessage, ToolMessage, Usage, estimate_tokens
 from hermes.core.codec import sha256
 from hermes.core.events import ContextCompacted, Fault, ModelFailed, ModelRequested
+from hermes.errors import ModelError
 from hermes.models import ModelReply, ModelRequest
 from hermes.telemetry import logs
 from hermes.tools.arguments.text_calls import is_call_text
@@ -21,7 +22,7 @@ from . import standing
 from .context import Context, recent_from, tokens_of
 from .journal import Journal
 from .setup import RunSetup
-from .state import RunState
+from .state import TOO_LONG, RunState
 from .summary import SummaryRequest, border_of, upto_of
 
 _LOG = logging.getLogger("hermes.context")
@@ -73,9 +74,11 @@ class Compaction:
             is to be looked at anew, an open call for a summary maybe; `full` if the request does
             not fit and nothing more can be done about it.
         """
+        state = self._journal.state
         if self._setup.compactions is not None:
-            return self._as_recorded(path)
-        window, state = self._setup.window, self._journal.state
+            done = self._as_recorded(path)
+            return "full" if done == "none" and state.too_long else done
+        window = self._window
         if window is None:
             return "none"
         size, trigger = self._context.size(state), int(window * self._setup.compact_at)
@@ -96,6 +99,20 @@ class Compaction:
             return "none"
         last = self._shortened(state, len(state.messages), size)
         return "full" if last is None else self._note(last)
+
+    def may_recover(self, intent: ModelRequested, exc: ModelError) -> bool:
+        """Whether a refusal leaves something to do: compact the conversation, and ask once more."""
+        is_turn = intent.purpose == "turn" and exc.code == TOO_LONG
+        return is_turn and self._journal.state.may_recover
+
+    @property
+    def _window(self) -> int | None:
+        """Tokens of a request and its reply: as it is set, or less where less was refused."""
+        state = self._journal.state
+        if state.too_long:
+            return self._context.size(state)
+        known = (self._setup.window, state.refused)
+        return min((size for size in known if size is not None), default=None)
 
     def request(self, intent: ModelRequested) -> ModelRequest:
         """What the model is asked for a summary."""
@@ -132,16 +149,19 @@ class Compaction:
         if problem:
             self._stopped(intent, problem)
 
-    def failed(self, intent: ModelRequested, fault: Fault, duration_s: float) -> None:
+    def failed(self, intent: ModelRequested, fault: Fault, duration_s: float, usage: Usage) -> None:
         """Note that there is no summary; no other one is asked for."""
-        event = ModelFailed(path=intent.path, error=fault, duration_s=round(duration_s, 4))
+        event = ModelFailed(
+            path=intent.path, error=fault, duration_s=round(duration_s, 4), usage=usage
+        )
         self._journal.note(event)
         self._stopped(intent, fault.message)
 
     def overflow(self) -> Fault:
-        """Why the run cannot go on."""
-        size, window = self._context.size(self._journal.state), self._setup.window
-        return Fault(
+        """Why the run cannot go on: what the provider said, if it refused the request."""
+        refusal = self._journal.state.too_long
+        size, window = self._context.size(self._journal.state), self._window
+        return refusal or Fault(
             code=CONTEXT_FULL,
             message=f"the next request has about {size:,} tokens, the model's window {window:,}: "
             "a reply has no room, and nothing can be shortened any more",
@@ -219,14 +239,14 @@ class Compaction:
             purpose="compaction",
             hidden=state.hidden,
             system=self._journal.keep(self._instruction.encode()),
-            room=int((self._setup.window or 0) * _INPUT_SHARE),
+            room=int((self._window or 0) * _INPUT_SHARE),
         )
 
     def _summarised(
         self, state: RunState, intent: ModelRequested, reply: ModelReply, before: int
     ) -> ContextCompacted:
         border = border_of(state, intent)
-        window = self._setup.window or 32_768
+        window = self._window or 32_768
         handles = self._handles(state, upto_of(state), border)
         event = ContextCompacted(
             path=intent.path,

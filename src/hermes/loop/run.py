@@ -36,6 +36,7 @@ from hermes.models import (
     ReasoningDelta,
     TextDelta,
 )
+from hermes.models.charges import charge_of
 from hermes.store import TaskReader
 from hermes.telemetry import logs
 from hermes.tools import ToolGuard
@@ -222,15 +223,18 @@ class Run:
                 self._compaction.replied(intent, reply, self._clock.monotonic() - began)
                 return
         except ModelError as exc:
-            self._compaction.failed(intent, _fault_of(exc), self._clock.monotonic() - began)
+            self._compaction.failed(
+                intent, _fault_of(exc), self._clock.monotonic() - began, charge_of(exc)
+            )
             return
         if scope is not None and scope.cancelled_caught:
             await self._out_of_time(intent, self._clock.monotonic() - began)
 
     async def _overflow(self) -> None:
         known = self._journal.state.so_far() or None
+        outcome = "failed" if self._journal.state.too_long else "partial"
         fault = self._compaction.overflow()
-        await self._settle(End(outcome="partial", output=known, error=fault))
+        await self._settle(End(outcome=outcome, output=known, error=fault))
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
         if not self._setup.stream:
@@ -276,20 +280,24 @@ class Run:
                 attempt=failed.attempt,
                 delay_s=round(failed.delay_s, 3),
                 next_model=failed.next_model,
+                usage=charge_of(failed.error),
             )
         )
         await self._journal.commit()
 
     async def _failed(self, intent: ModelRequested, exc: ModelError, duration_s: float) -> None:
-        fault = _fault_of(exc)
+        fault, may_recover = _fault_of(exc), self._compaction.may_recover(intent, exc)
         self._journal.note(
             ModelFailed(
                 path=intent.path,
                 error=fault,
                 partial_text=exc.partial_text,
                 duration_s=round(duration_s, 4),
+                usage=charge_of(exc),
             )
         )
+        if may_recover:
+            return  # the conversation is compacted next
         known = exc.partial_text or self._journal.state.so_far() or None
         await self._settle(End(outcome="failed", output=known, error=fault))
 

@@ -21,6 +21,7 @@ from hermes.core.events import (
     ArtifactSaved,
     BudgetExceeded,
     ContextCompacted,
+    Fault,
     MessageHandled,
     MessageSent,
     ModelFailed,
@@ -48,6 +49,9 @@ from hermes.core.events import (
 )
 from hermes.tools.arguments import BAD_ARGUMENTS
 from hermes.tools.arguments.text_calls import is_call_text
+
+TOO_LONG = "context_length"
+"""The code of a provider's refusal of a request that is longer than its window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,10 @@ class RunState:
         compacted: From where on the conversation is sent, and what stands for the rest; the last.
         compactions: Model calls for a summary that were begun.
         may_compact: Whether another summary may be asked for: none failed or brought nothing.
+        too_long: What the provider said of a request that was too long, until it is compacted.
+        may_recover: Whether a request that is too long may be compacted and made again: once
+            between two replies.
+        refused: Tokens, as they were counted here, of the smallest request that was too long.
         measured: Tokens of the last request, by its provider's count or after a compaction, and
             how many messages of the conversation were in it.
         whole: Blob and size in characters of each result that was cut when it came, by call id.
@@ -135,6 +143,9 @@ class RunState:
     compacted: ContextCompacted | None = None
     compactions: int = 0
     may_compact: bool = True
+    too_long: Fault | None = None
+    may_recover: bool = True
+    refused: int | None = None
     measured: tuple[int, int] | None = None
     whole: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     unread: set[int] = field(default_factory=set[int])
@@ -199,6 +210,8 @@ class RunState:
             case ModelFailed():
                 if self.intent is not None and self.intent.purpose == "compaction":
                     self.may_compact = False
+                elif event.error.code == TOO_LONG:
+                    self.too_long = event.error
                 self.intent = None
             case ContextCompacted():
                 self._compacted(event)
@@ -311,6 +324,9 @@ class RunState:
         before = self.compacted.upto if self.compacted else 0
         if event.path and event.upto == before:
             self.may_compact = False
+        if self.too_long is not None and event.after_tokens < event.before_tokens:
+            self.too_long, self.may_recover = None, False
+            self.refused = min(event.before_tokens, self.refused or event.before_tokens)
         self.intent, self.compacted = None, event
         self.measured = event.after_tokens, len(self.messages)
         self.handles.update(event.handles)
@@ -319,7 +335,7 @@ class RunState:
 
     def _replied(self, event: ModelReplied) -> None:
         self.intent = None
-        self.reply = event
+        self.reply, self.may_recover = event, True
         if event.usage.prompt_tokens and not (event.usage.estimated or event.cached):
             self.measured = event.usage.prompt_tokens, len(self.messages)
         self.calls = {

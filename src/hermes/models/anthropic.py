@@ -12,6 +12,7 @@ from hermes.models.anthropic_request import BodyBuilder, Thinking
 from hermes.models.anthropic_stream import AnthropicReader, read_whole
 from hermes.models.base import ModelReply, ModelRequest, StreamPart
 from hermes.models.clients import ClientPool
+from hermes.models.deadline import TOTAL_S
 from hermes.models.http import Connection, endpoint
 from hermes.models.keys import checked_key
 from hermes.models.profiles import Profile, find_profile
@@ -48,6 +49,7 @@ class AnthropicModel:
         profile: What is known of the model; looked up by its name if None.
         client: A connection pool shared with others, who close it; without one, one is made.
         timeout_s: Longest silence of the server, in seconds.
+        total_s: Longest time of one request, the whole answer included.
         clock: For a `Retry-After` that is a date.
         thinking: How much it may think, as `adaptive` or in tokens (from 1,024, and less than the
             cap of the reply); None leaves it to the model. While it thinks it cannot be held to
@@ -66,6 +68,7 @@ class AnthropicModel:
         profile: Profile | None = None,
         client: httpx2.AsyncClient | ClientPool | None = None,
         timeout_s: float = 120.0,
+        total_s: float = TOTAL_S,
         clock: Clock | None = None,
         thinking: Thinking = None,
     ) -> None:
@@ -91,6 +94,7 @@ class AnthropicModel:
             secrets=(key,),
             client=client,
             timeout_s=timeout_s,
+            total_s=total_s,
             clock=clock,
         )
         self.profile = profile or find_profile(name, host=where.host)
@@ -118,7 +122,7 @@ class AnthropicModel:
         if self._bodies.cap(request) > STREAM_ABOVE:
             return await self._streamed(request)
         body = self._bodies.build(request, stream=False)
-        answer = await self._connection.post(body)
+        answer = await self._connection.post(body, prices=self.profile.prices)
         return read_whole(answer, self._connection.peer, prompt=body, prices=self.profile.prices)
 
     async def _streamed(self, request: ModelRequest) -> ModelReply:

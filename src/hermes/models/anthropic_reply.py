@@ -11,7 +11,7 @@ from hermes.core.chat import FinishReason, ToolCall, Usage, estimate_tokens
 from hermes.errors import ModelError
 from hermes.models.anthropic_request import DIALECT
 from hermes.models.base import CallDelta, ModelReply, ReasoningDelta, StreamPart, TextDelta
-from hermes.models.faults import Peer
+from hermes.models.faults import WHEN_BROKEN, Peer
 from hermes.models.profiles import Prices
 from hermes.models.surrogates import mend, mend_all
 
@@ -122,6 +122,7 @@ class ReplyReader:
                 code="stream",
                 retryable=True,
                 partial_text=self.text,
+                hint=WHEN_BROKEN,
             )
         match delta.get("type"):
             case "text_delta":
@@ -153,17 +154,27 @@ class ReplyReader:
         calls = tuple(block.call() for block in blocks if block.kind == "tool_use")
         text = "".join(block.text for block in blocks if block.kind == "text")
         reasoning = "\n\n".join(filter(None, map(str.strip, thoughts)))
-        written = text + reasoning + "".join(call.name + call.arguments for call in calls)
         finish = STOP_REASONS.get(self._stop.casefold(), "unknown")
         return ModelReply(
             text=text or (self._explanation if finish == "content_filter" else ""),
             reasoning=reasoning,
             calls=calls,
             finish_reason=finish,
-            usage=_read_usage(self._usage, prompt=prompt, written=written, prices=prices),
+            usage=_read_usage(
+                self._usage, prompt=prompt, written=_written(text + reasoning, calls), prices=prices
+            ),
             model=self._answered_by or self._peer.model,
             opaque=_opaque(blocks),
         )
+
+    def usage(self, *, prompt: bytes, prices: Prices | None) -> Usage:
+        """What was used until now, though nothing is whole yet."""
+        blocks = self._blocks.values()
+        said = "".join(block.text for block in blocks if block.kind in ("text", "thinking"))
+        calls = tuple(block.call() for block in blocks if block.kind == "tool_use")
+        # The output that a message begins with is no count of what was written since.
+        known = {name: count for name, count in self._usage.items() if name != "output_tokens"}
+        return _read_usage(known, prompt=prompt, written=_written(said, calls), prices=prices)
 
     def _grow(self, block: _Block, piece: str) -> list[StreamPart]:
         if not piece:
@@ -203,6 +214,11 @@ def _opaque(blocks: Sequence[_Block]) -> dict[str, object]:
         return {}
     kept = [block for block in blocks if block.kind != "other"]
     return {DIALECT: [mend_all(block.layout()) for block in kept]}
+
+
+def _written(said: str, calls: Sequence[ToolCall]) -> str:
+    """All that the model wrote, to estimate its tokens from."""
+    return said + "".join(call.name + call.arguments for call in calls)
 
 
 def _read_usage(usage: Object, *, prompt: bytes, written: str, prices: Prices | None) -> Usage:

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hermes.core import json
+from hermes.core.chat import Usage
 from hermes.errors import CodecError, ModelError
 from hermes.models.anthropic_reply import ReplyReader
 from hermes.models.base import ModelReply, StreamPart
-from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, message_of, read_object
+from hermes.models.faults import (
+    MAX_REPLY_BYTES,
+    WHEN_BROKEN,
+    Answer,
+    Peer,
+    is_of_chat,
+    message_of,
+    other_protocol,
+    read_object,
+)
 from hermes.models.profiles import Prices
 from hermes.models.sse import Event
 from hermes.models.streamed import StreamReader
@@ -44,6 +54,7 @@ def fault_of(body: Mapping[str, object], peer: Peer, *, code: str) -> ModelError
         f"{peer} reported: {message_of(body, peer) or peer.show(json.dumps(error))}",
         code=_CODES.get(word, code),
         retryable=word in _PASSING,
+        hint=WHEN_BROKEN if word in _PASSING else "",
     )
 
 
@@ -64,6 +75,8 @@ def read_whole(
     body = read_object(answer, peer)
     if fault := fault_of(body, peer, code="server"):
         raise fault
+    if is_of_chat(body):
+        raise other_protocol(peer, is_chat=True)
     if not isinstance(body.get("content"), list):
         raise _no_message(peer)
     reader = ReplyReader(peer)
@@ -104,6 +117,11 @@ class AnthropicReader(StreamReader):
     def _text(self) -> str:
         return self._reply.text
 
+    def _usage(self, prompt: bytes) -> Usage | None:
+        if not self._reply.is_begun:
+            return None
+        return self._reply.usage(prompt=prompt, prices=self._prices)
+
     def _take(self, events: list[Event]) -> list[StreamPart]:
         parts: list[StreamPart] = []
         for event in events:
@@ -132,6 +150,8 @@ class AnthropicReader(StreamReader):
         if fault := fault_of(body, self._peer, code="stream"):
             fault.partial_text = self._reply.text
             raise fault
+        if is_of_chat(body):
+            raise other_protocol(self._peer, is_chat=True)
         index = body.get("index")
         at = index if isinstance(index, int) else -1
         match body.get("type"):
@@ -158,4 +178,9 @@ def _object(body: Mapping[str, object], name: str) -> Mapping[str, object]:
 
 
 def _no_message(peer: Peer) -> ModelError:
-    return ModelError(f"{peer} answered without a message", code="bad_reply", retryable=True)
+    return ModelError(
+        f"{peer} answered without a message",
+        code="bad_reply",
+        retryable=True,
+        hint="look whether this server speaks the Messages API; `hermes models test` asks it",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from hermes.core.breaker import Breaker, Pass, Verdict
-from hermes.core.clock import Clock
+from hermes.core.clock import Clock, span
 from hermes.errors import ModelError
 
 from .base import Model, ModelReply, ModelRequest, StreamPart
@@ -79,7 +79,7 @@ class BreakerModel(Wrapper):
         wait_s = self._breaker.wait_s(now_s)
         why = "one request is finding out whether it works again"
         if not self._breaker.is_probed:
-            why = f"it failed again and again; it is tried again in {wait_s:.1f} s"
+            why = f"it failed again and again; it is tried again in {span(wait_s)}"
         raise ModelError(
             f"model {self.name!r} was not asked: {why}",
             code=UNAVAILABLE,

@@ -39,7 +39,6 @@ class ChainOptions:
         retry: How often is asked again.
         breaker_failures: So many in a row that fail outside, and nothing is sent.
         breaker_cooldown_s: How long then.
-        dialect: How tool calls are asked for; `auto` goes by each model's profile.
         fallback: Specs of the models that are asked where the first gives no answer, in order.
         cache_s: How long a reply is given again to the same request; 0 for never.
         cache_dir: Where replies are kept for other processes; None for memory alone.
@@ -53,7 +52,6 @@ class ChainOptions:
     retry: RetryPolicy = DEFAULT_POLICY
     breaker_failures: int = 10
     breaker_cooldown_s: float = 15.0
-    dialect: DialectChoice = "auto"
     fallback: tuple[str, ...] = ()
     cache_s: float = 0.0
     cache_dir: Path | None = None
@@ -95,6 +93,7 @@ class Chains:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
+        dialect: DialectChoice = "auto",
     ) -> Model:
         """The model of a spec, and of those that stand in for it.
 
@@ -103,6 +102,7 @@ class Chains:
             open_one: Opens the model of one spec.
             base_url: Where it is asked.
             api_key: Who asks; only a digest of it is kept.
+            dialect: How tool calls are asked for; `auto` goes by each model's profile.
 
         Raises:
             ConfigError: One of the specs is wrong.
@@ -111,14 +111,16 @@ class Chains:
         models: list[Model] = []
         for each in specs:
             key = key_of(each, base_url=base_url, api_key=api_key)
-            models.append(self._wrapped(each, open_one(each), key, last=each == specs[-1]))
+            models.append(self._wrapped(each, open_one(each), key, dialect, last=each == specs[-1]))
         if len(models) == 1:
             return models[0]
         from .fallback import FallbackModel
 
         return FallbackModel(models)
 
-    def _wrapped(self, spec: str, model: Model, key: str, *, last: bool) -> Model:
+    def _wrapped(
+        self, spec: str, model: Model, key: str, dialect: DialectChoice, *, last: bool
+    ) -> Model:
         if spec.startswith(_UNWRAPPED):
             return model
         options, clock = self._options, self._clock
@@ -127,7 +129,7 @@ class Chains:
 
             kind = ReplayingModel if options.is_replay else RecordingModel
             model = kind(model, cassette=self._cassette)
-        model = in_dialect(model, profile_of(model), options.dialect)
+        model = in_dialect(model, profile_of(model), dialect)
         if self._cassette is not None and options.is_replay:
             return model
         shared = self._shared.get(key)

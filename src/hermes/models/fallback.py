@@ -112,14 +112,7 @@ class _Switches:
     def _last(self, exc: ModelError) -> ModelError:
         if not self._said:
             return exc
-        return ModelError(
-            f"{exc.message}; before it failed {'; '.join(self._said)}",
-            code=exc.code,
-            retryable=exc.retryable,
-            retry_after_s=exc.retry_after_s,
-            partial_text=exc.partial_text,
-            hint=exc.hint,
-        )
+        return exc.reworded(f"{exc.message}; before it failed {'; '.join(self._said)}")
 
 
 def _problem(model: Model, reply: ModelReply) -> ModelError | None:

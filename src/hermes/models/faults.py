@@ -33,6 +33,15 @@ _TOO_LONG_WORDS = (
     "exceeds the maximum number of tokens",
     "range of input length",
 )
+_WHEN_LIMITED = (
+    "wait, then do the task anew with `hermes retry`; HERMES_MODEL_RPM and HERMES_MODEL_TPM keep "
+    "within what the key allows, HERMES_MODEL_FALLBACK names a stand-in"
+)
+_WHEN_SPENT = "check the balance of the account that API_KEY belongs to"
+WHEN_BROKEN = (
+    "the fault is the server's: look at its log or its provider's status page, then do the task "
+    "anew with `hermes retry`; HERMES_MODEL_FALLBACK names a stand-in"
+)
 _SPENT_WORDS = ("insufficient_quota", "insufficient_balance", "billing")
 
 
@@ -135,7 +144,7 @@ def fault_of_status(
             return ModelError(
                 f"{peer.host} has no {_api_at(path)} at {path} ({status}){tail}",
                 code="bad_request",
-                hint="check API_BASE: for most servers it ends in /v1",
+                hint=_other_way(path, peer),
             )
         case 429:
             spent = any(word in said.casefold() for word in _SPENT_WORDS)
@@ -144,15 +153,19 @@ def fault_of_status(
                 code="rate_limited",
                 retryable=not spent,
                 retry_after_s=retry_after_s,
+                hint=_WHEN_SPENT if spent else _WHEN_LIMITED,
             )
         case 408:
-            return ModelError(f"{peer} timed out (408){tail}", code="timeout", retryable=True)
+            return ModelError(
+                f"{peer} timed out (408){tail}", code="timeout", retryable=True, hint=WHEN_BROKEN
+            )
         case _ if status >= 500:
             return ModelError(
                 f"{peer} failed ({status}){tail}",
                 code="server",
                 retryable=True,
                 retry_after_s=retry_after_s,
+                hint=WHEN_BROKEN,
             )
         case _ if status < 400:
             return ModelError(
@@ -175,6 +188,39 @@ def _api_at(path: str) -> str:
     return "Messages API" if path.endswith("/messages") else "chat completions"
 
 
+def _other_way(path: str, peer: Peer) -> str:
+    if path.endswith("/messages"):
+        return (
+            "check API_BASE: the Messages API is at API_BASE/v1/messages; a server of chat "
+            f"completions is asked with MODEL_NAME={peer.model}, without `anthropic:`"
+        )
+    return (
+        "check API_BASE: for most servers it ends in /v1; a server of the Messages API is asked "
+        f"with MODEL_NAME=anthropic:{peer.model}"
+    )
+
+
+def is_of_chat(body: Mapping[str, object]) -> bool:
+    """Whether a body, or a part of a stream, is one of chat completions."""
+    return "choices" in body
+
+
+def is_of_messages(body: Mapping[str, object]) -> bool:
+    """Whether a body, or a part of a stream, is one of the Messages API."""
+    return body.get("type") in ("message", "message_start") and "choices" not in body
+
+
+def other_protocol(peer: Peer, *, is_chat: bool) -> ModelError:
+    """The error for a reply in the form of another API, which will come again."""
+    seen, wanted = "chat completions", "the Messages API"
+    hint = f"set MODEL_NAME={peer.model}, without `anthropic:`"
+    if not is_chat:
+        seen, wanted, hint = wanted, seen, f"set MODEL_NAME=anthropic:{peer.model}"
+    return ModelError(
+        f"{peer} answered in the form of {seen}, not of {wanted}", code="bad_reply", hint=hint
+    )
+
+
 def fault_of_body(body: Mapping[str, object], peer: Peer, *, code: str) -> ModelError | None:
     """The error that an answer with status 200 carries, or None if it carries none.
 
@@ -190,6 +236,7 @@ def fault_of_body(body: Mapping[str, object], peer: Peer, *, code: str) -> Model
         f"{peer} reported: {message_of(body, peer) or peer.show(json.dumps(error))}",
         code=code,
         retryable=_is_passing(error),
+        hint=WHEN_BROKEN if _is_passing(error) else "",
     )
 
 

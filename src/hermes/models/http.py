@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import (
     AbstractContextManager,
+    aclosing,
     asynccontextmanager,
     nullcontext,
     suppress,
@@ -23,9 +24,12 @@ import anyio
 
 from hermes.core.clock import Clock, SystemClock
 from hermes.errors import ConfigError, ModelError
+from hermes.models.charges import charge, estimated_usage
 from hermes.models.clients import CONNECT_TIMEOUT_S, ClientPool
+from hermes.models.deadline import TOTAL_S, Deadline
 from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_status
 from hermes.models.keys import spellings
+from hermes.models.profiles import Prices
 
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
@@ -95,6 +99,20 @@ def endpoint(base_url: str, *, suffix: str, default_prefix: str) -> Endpoint:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """An answer that is on its way.
+
+    Attributes:
+        kind: The content type, with its parameters.
+        chunks: The body as it comes; late ones raise a `ModelError`.
+    """
+
+    status: int
+    kind: str
+    chunks: AsyncGenerator[bytes]
+
+
 def _basic(user: str, password: str) -> str:
     return "Basic " + b64encode(f"{user}:{password}".encode()).decode("ascii")
 
@@ -110,7 +128,8 @@ class Connection:
         client: A client or pool that belongs to somebody else; without one, a pool is made on
             first use.
         timeout_s: Longest silence of the server, in seconds.
-        clock: For a `Retry-After` that is a date.
+        total_s: Longest time of one request, the whole answer included.
+        clock: Measures that, and a `Retry-After` that is a date.
     """
 
     def __init__(
@@ -122,6 +141,7 @@ class Connection:
         secrets: tuple[str, ...] = (),
         client: httpx2.AsyncClient | ClientPool | None = None,
         timeout_s: float = 120.0,
+        total_s: float = TOTAL_S,
         clock: Clock | None = None,
     ) -> None:
         import httpx2
@@ -133,7 +153,7 @@ class Connection:
         )
         self._lent = client
         self._own: tuple[asyncio.AbstractEventLoop, ClientPool] | None = None
-        self._timeout_s = timeout_s
+        self._timeout_s, self._total_s = timeout_s, total_s
         self._clock = clock or SystemClock()
         self._url = httpx2.URL(endpoint.url)
         self._is_https = self._url.scheme == "https"
@@ -149,39 +169,52 @@ class Connection:
         }
         self._auth = httpx2.Auth()
 
-    async def post(self, body: bytes) -> Answer:
+    async def post(self, body: bytes, *, prices: Prices | None = None) -> Answer:
         """Send `body` and read the whole answer.
 
+        Args:
+            body: The request.
+            prices: What tokens cost, for an answer that breaks off.
+
         Raises:
-            ModelError: The server could not be reached, refused, or sent more than 32 MiB.
+            ModelError: The server could not be reached, refused, sent more than 32 MiB, or broke
+                off; `charged` holds what that may cost.
         """
-        async with self.open(body) as response:
-            content = await self._read(response, cap=MAX_REPLY_BYTES)
-        return Answer(
-            status=response.status_code,
-            kind=response.headers.get("content-type", ""),
-            body=content,
-        )
+        parts: list[bytes] = []
+        try:
+            async with self.open(body) as incoming:
+                await self._read(incoming, parts)
+        except ModelError as exc:
+            # Blank lines only keep the connection alive: no reply has begun then.
+            written = b"".join(parts).strip()
+            if written and exc.code != "bad_reply":
+                charge(exc, estimated_usage(prompt=body, written=written, prices=prices))
+            raise
+        return Answer(status=incoming.status, kind=incoming.kind, body=b"".join(parts))
 
     @asynccontextmanager
-    async def open(self, body: bytes) -> AsyncGenerator[httpx2.Response]:
-        """Send `body` and lend the successful response, its content unread.
+    async def open(self, body: bytes) -> AsyncGenerator[Incoming]:
+        """Send `body` and lend the successful answer, its content unread.
 
         Raises:
-            ModelError: The server could not be reached or refused; also for errors of the
-                transport while the block reads.
+            ModelError: The server could not be reached, refused, or had no time left; also for
+                errors of the transport while the block reads.
         """
         import httpx2
 
         response: httpx2.Response | None = None
+        deadline = Deadline(self._total_s, peer=self.peer, clock=self._clock)
         with self._client() as client:
             try:
-                response = await client.send(
-                    self._request(body), stream=True, auth=self._auth, follow_redirects=False
-                )
-                if not response.is_success:
-                    raise await self._refusal(response)
-                yield response
+                with deadline.over():
+                    response = await client.send(
+                        self._request(body), stream=True, auth=self._auth, follow_redirects=False
+                    )
+                    if not response.is_success:
+                        raise await self._refusal(response)
+                async with aclosing(deadline.each(response.aiter_bytes())) as chunks:
+                    kind = response.headers.get("content-type", "")
+                    yield Incoming(status=response.status_code, kind=kind, chunks=chunks)
             except httpx2.HTTPError as exc:
                 raise self._unreachable(exc) from exc
             finally:
@@ -231,18 +264,16 @@ class Connection:
             extensions=self._extensions,
         )
 
-    async def _read(self, response: httpx2.Response, *, cap: int) -> bytes:
-        parts: list[bytes] = []
+    async def _read(self, incoming: Incoming, parts: list[bytes]) -> None:
         size = 0
-        async for part in response.aiter_bytes():
+        async for part in incoming.chunks:
             parts.append(part)
             size += len(part)
-            if size > cap:
+            if size > MAX_REPLY_BYTES:
                 raise ModelError(
-                    f"{self.peer} sent more than {cap // 2**20} MiB in one reply",
+                    f"{self.peer} sent more than {MAX_REPLY_BYTES // 2**20} MiB in one reply",
                     code="bad_reply",
                 )
-        return b"".join(parts)
 
     async def _refusal(self, response: httpx2.Response) -> ModelError:
         content = b""

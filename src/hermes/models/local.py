@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from .base import ModelReply, ModelRequest, StreamPart
+from .deadline import TOTAL_S
 from .local_server import ModelFile, Place, server_of
 from .openai import OpenAIModel
 from .profiles import Profile
@@ -31,6 +32,7 @@ class LocalModel:
         window: Tokens of a whole request and its reply: memory is taken for so many. A model that
             was trained for less has less.
         timeout_s: Longest silence of the server, in seconds.
+        total_s: Longest time of one request, the whole answer included.
 
     Raises:
         ConfigError: The extra `local` is not installed, or the file is missing or no GGUF file.
@@ -42,10 +44,11 @@ class LocalModel:
         *,
         window: int | None = None,
         timeout_s: float = 120.0,
+        total_s: float = TOTAL_S,
     ) -> None:
         self._file = ModelFile(path=path, window=window or WINDOW)
         self._file.check()
-        self._timeout_s = timeout_s
+        self._timeout_s, self._total_s = timeout_s, total_s
         self._client: httpx2.AsyncClient | None = None
         self._place: Place | None = None
         self._model: OpenAIModel | None = None
@@ -108,6 +111,7 @@ class LocalModel:
                 api_key=place.key,
                 client=self._client,
                 timeout_s=self._timeout_s,
+                total_s=self._total_s,
                 profile=self.profile,
             )
         return self._model

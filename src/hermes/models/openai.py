@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hermes.core.clock import Clock
 from hermes.models.base import ModelReply, ModelRequest, StreamPart
 from hermes.models.clients import ClientPool
+from hermes.models.deadline import TOTAL_S
 from hermes.models.http import Connection, Endpoint, endpoint
 from hermes.models.keys import checked_key
 from hermes.models.openai_request import BodyBuilder
@@ -31,6 +32,7 @@ class OpenAIModel:
         api_key: Sent as a bearer token; without one no `Authorization` header is sent.
         client: A connection pool shared with others, who close it; without one, one is made.
         timeout_s: Longest silence of the server, in seconds.
+        total_s: Longest time of one request, the whole answer included.
         profile: What the model can do and costs; found by its name if None.
         clock: For a `Retry-After` that is a date.
 
@@ -46,6 +48,7 @@ class OpenAIModel:
         api_key: str | None = None,
         client: httpx2.AsyncClient | ClientPool | None = None,
         timeout_s: float = 120.0,
+        total_s: float = TOTAL_S,
         profile: Profile | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -67,6 +70,7 @@ class OpenAIModel:
             secrets=(key,),
             client=client,
             timeout_s=timeout_s,
+            total_s=total_s,
             clock=clock,
         )
         self.profile = profile or find_profile(name, host=where.host)
@@ -87,7 +91,7 @@ class OpenAIModel:
             ModelError: No usable reply.
         """
         body = self._bodies.build(request, stream=False)
-        answer = await self._connection.post(body)
+        answer = await self._connection.post(body, prices=self.profile.prices)
         return read_whole(answer, self._connection.peer, prompt=body, prices=self.profile.prices)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamPart]:

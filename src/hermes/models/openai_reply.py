@@ -5,13 +5,13 @@ Both forms go through the same reader: a whole reply is one chunk whose `message
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hermes.core import json
-from hermes.core.chat import FinishReason
+from hermes.core.chat import FinishReason, ToolCall, Usage
 from hermes.errors import ModelError
 from hermes.models.base import ModelReply, ReasoningDelta, StreamPart, TextDelta
-from hermes.models.faults import Peer
+from hermes.models.faults import WHEN_BROKEN, Peer
 from hermes.models.openai_calls import CallReader
 from hermes.models.openai_details import DetailReader
 from hermes.models.openai_message import DETAILS, DIALECT, EXTRAS, HOST
@@ -130,19 +130,27 @@ class ReplyReader:
                 code="server",
                 retryable=True,
                 partial_text=text,
+                hint=WHEN_BROKEN,
             )
         calls = self._calls.close()
-        written = text + reasoning + "".join(call.name + call.arguments for call in calls)
         reply = ModelReply(
             text=text,
             reasoning=reasoning,
             calls=calls,
             finish_reason="content_filter" if self._was_refused else finish_reason(self._finish),
-            usage=read_usage(self._usage, prompt=prompt, written=written, prices=self._prices),
+            usage=self._used(text + reasoning, calls, prompt),
             model=self._answered_by or self._peer.model,
             opaque=self._opaque(),
         )
         return parts, reply
+
+    def usage(self, *, prompt: bytes) -> Usage:
+        """What was used until now, though nothing is whole yet."""
+        return self._used(self.text + "".join(self._reasoning), self._calls.close(), prompt)
+
+    def _used(self, said: str, calls: Sequence[ToolCall], prompt: bytes) -> Usage:
+        written = said + "".join(call.name + call.arguments for call in calls)
+        return read_usage(self._usage, prompt=prompt, written=written, prices=self._prices)
 
     def _opaque(self) -> dict[str, object]:
         """What this server, and no other, has to be given back."""

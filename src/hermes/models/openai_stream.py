@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hermes.core import json
+from hermes.core.chat import Usage
 from hermes.errors import CodecError, ModelError
 from hermes.models.base import ModelReply, StreamPart
-from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_body, read_object
+from hermes.models.charges import charge
+from hermes.models.faults import (
+    MAX_REPLY_BYTES,
+    Answer,
+    Peer,
+    fault_of_body,
+    is_of_messages,
+    other_protocol,
+    read_object,
+)
 from hermes.models.openai_reply import ReplyReader
 from hermes.models.profiles import Prices
 from hermes.models.sse import Event
@@ -34,11 +44,17 @@ def read_whole(
     body = read_object(answer, peer)
     if fault := fault_of_body(body, peer, code="server"):
         raise fault
+    if is_of_messages(body):
+        raise other_protocol(peer, is_chat=False)
     reader = ReplyReader(peer, prices=prices)
     reader.feed(body)
     if not reader.has_choice:
         raise _no_choice(peer)
-    _, reply = reader.close(prompt=prompt)
+    try:
+        _, reply = reader.close(prompt=prompt)
+    except ModelError as exc:  # the provider says that it broke off
+        charge(exc, reader.usage(prompt=prompt))
+        raise
     return reply
 
 
@@ -75,6 +91,9 @@ class OpenAIReader(StreamReader):
     @property
     def _text(self) -> str:
         return self._reply.text
+
+    def _usage(self, prompt: bytes) -> Usage | None:
+        return self._reply.usage(prompt=prompt) if self._reply.has_choice else None
 
     def _take(self, events: list[Event]) -> list[StreamPart]:
         parts: list[StreamPart] = []
@@ -119,6 +138,8 @@ class OpenAIReader(StreamReader):
 
     def _feed_body(self, body: Mapping[str, object]) -> list[StreamPart]:
         try:
+            if is_of_messages(body):  # its `message` would be taken for the words of an error
+                raise other_protocol(self._peer, is_chat=False)
             if fault := fault_of_body(body, self._peer, code="stream"):
                 raise fault
             return self._reply.feed(body)
@@ -132,4 +153,5 @@ def _no_choice(peer: Peer) -> ModelError:
         f"{peer} answered without any choice",
         code="bad_reply",
         retryable=True,
+        hint="look whether this server speaks chat completions; `hermes models test` asks it",
     )

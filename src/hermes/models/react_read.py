@@ -32,6 +32,8 @@ _TYPE = frozenset({"type", "kind"})
 _CALLS = frozenset({"toolcall", "tool", "call", "functioncall", "tooluse", "function"})
 _FINISHES = frozenset({"finish", "finished", "final", "finalanswer", "answer", "done", "end"})
 _WRITTEN = re.compile(r"[\"'](?:action|tool_name|tool_args|final_answer|thought)[\"']\s*:")
+# An answer in prose may well be `42` or `true`; with a schema `null` is for the schema to judge.
+_NOTHING = re.compile(r"\s*(?:```\w*\s*)?(?:null|\"\"|\[\s*\]|\{\s*\})\s*(?:```\s*)?")
 _REASONING_END = "</think>"
 _INVENTED = re.compile(r"\s*(?:```\s*)?(?:observation|result|tool result)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\s,\[\]]*(?:```(?:json)?[\s,]*)*")
@@ -74,6 +76,8 @@ def read_reply(
     """
     found = _objects(text, tools, has_schema=has_schema)
     if not found:
+        if not has_schema and _NOTHING.fullmatch(text):
+            return _problem("it says nothing")
         if not _WRITTEN.search(text):
             return Reading(answer=text)
         return _problem("it holds no JSON object in the form that is wanted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 from collections import deque
@@ -20,6 +21,8 @@ from .exchange import digest_of, read_reply, reply_form, request_form
 from .wrapper import Wrapper, parts_of
 
 SHOWN_CHARS = 80
+
+_LOG = logging.getLogger("hermes.model")
 
 _HIDDEN = "***"
 _SHORTEST = 4
@@ -243,20 +246,35 @@ def _cut_torn_line(handle: int) -> None:
 
 def _load(path: Path) -> list[_Recorded]:
     try:
-        lines = path.read_bytes().splitlines()
+        lines = path.read_bytes().split(b"\n")
     except OSError as exc:
         raise ConfigError(
             f"cassette {path} cannot be read: {exc.strerror}",
             hint="record it first with HERMES_MODEL_CASSETTE_MODE=record",
         ) from exc
-    found: list[_Recorded] = []
-    for number, line in enumerate(lines, start=1):
+    last = lines.pop()  # empty, unless a dying process left it without its newline
+    found = [_entry(path, number, line) for number, line in enumerate(lines, start=1)]
+    if last:
         try:
-            entry = json.as_object(json.loads(line)) or {}
-            asked = json.as_object(entry.get("asked"))
-            if asked is None:
-                raise CodecError("it has no request")
-            found.append(_Recorded(asked=asked, reply=read_reply(entry.get("reply"))))
-        except CodecError as exc:
-            raise ConfigError(f"cassette {path}, line {number}: {exc}") from exc
+            found.append(_entry(path, len(lines) + 1, last))
+        except ConfigError:
+            _LOG.warning(
+                "cassette %s: line %d, the last, was not written to its end and is left out",
+                *(path, len(lines) + 1),
+            )
     return found
+
+
+def _entry(path: Path, number: int, line: bytes) -> _Recorded:
+    try:
+        entry = json.as_object(json.loads(line)) or {}
+        asked = json.as_object(entry.get("asked"))
+        if asked is None:
+            raise CodecError("it has no request")
+        return _Recorded(asked=asked, reply=read_reply(entry.get("reply")))
+    except CodecError as exc:
+        raise ConfigError(
+            f"cassette {path}, line {number}: {exc}",
+            hint="take that line out, or record anew to another file with "
+            "HERMES_MODEL_CASSETTE_MODE=record",
+        ) from exc

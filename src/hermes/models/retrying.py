@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from hermes.core.clock import span
 from hermes.core.retry import RetryPolicy
 from hermes.errors import ModelError
 
@@ -94,16 +95,13 @@ class RetryingModel(Wrapper):
         tries.waited_s += delay_s
 
     def _delay_s(self, exc: ModelError, tries: _Tries) -> float | None:
-        if not exc.retryable:
-            return None
-        attempt = 1
-        if exc.code != UNAVAILABLE:
+        is_kept_back = exc.code == UNAVAILABLE
+        if not is_kept_back:
             tries.made += 1
-            attempt = tries.made
-        elif not self._waits_for_breaker:
+        if not exc.retryable or (is_kept_back and not self._waits_for_breaker):
             return None
         return self._policy.delay_s(
-            attempt,
+            1 if is_kept_back else tries.made,
             spread=self._spread(),
             retry_after_s=exc.retry_after_s or 0.0,
             waited_s=tries.waited_s,
@@ -118,20 +116,22 @@ class _Tries:
     told: int = 0
     waited_s: float = 0.0
 
+    def __str__(self) -> str:
+        kept_back = self.told - self.made
+        said = [f"asked {_times(self.made)}"] if self.made else []
+        if kept_back:
+            said.append(f"kept back {_times(kept_back)} by its breaker")
+        return ", ".join([*said, f"waited {span(self.waited_s)} between"])
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
 
 def _last(exc: ModelError, tries: _Tries) -> ModelError:
     said: list[str] = []
     if tries.told > 1:
-        said.append(f"asked {tries.told} times, waited {tries.waited_s:.1f} s between")
+        said.append(str(tries))
     if exc.retryable and exc.retry_after_s:
-        said.append(f"it may be asked again in {exc.retry_after_s:.1f} s")
-    if not said:
-        return exc
-    return ModelError(
-        f"{exc.message}; {'; '.join(said)}",
-        code=exc.code,
-        retryable=exc.retryable,
-        retry_after_s=exc.retry_after_s,
-        partial_text=exc.partial_text,
-        hint=exc.hint,
-    )
+        said.append(f"it may be asked again in {span(exc.retry_after_s)}")
+    return exc.reworded("; ".join([exc.message, *said])) if said else exc

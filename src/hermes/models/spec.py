@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hermes.errors import ConfigError
 from hermes.models.base import Model
 from hermes.models.clients import ClientPool
+from hermes.models.deadline import TOTAL_S
 from hermes.models.openai import OPENAI_URL, OpenAIModel, host_of
 from hermes.models.profiles import find_profile
 
@@ -29,6 +30,7 @@ def open_model(
     api_key: str | None = None,
     client: httpx2.AsyncClient | ClientPool | None = None,
     timeout_s: float = 120.0,
+    total_s: float = TOTAL_S,
     profiles: Profiles = (),
     window: int | None = None,
     thinking: Thinking = None,
@@ -43,6 +45,7 @@ def open_model(
         api_key: The server's key, if it wants one.
         client: A connection pool to share; its owner closes it.
         timeout_s: Longest silence of the server, in seconds.
+        total_s: Longest time of one request, the whole answer included.
         profiles: What the user knows of models.
         window: Tokens of a request and its reply, whatever a profile says.
         thinking: How much a model of Anthropic may think; its own default if None.
@@ -68,7 +71,7 @@ def open_model(
         from hermes.models.local import LocalModel
 
         path = Path(name.removeprefix(_LOCAL).strip()).expanduser()
-        return LocalModel(path, window=window, timeout_s=timeout_s)
+        return LocalModel(path, window=window, timeout_s=timeout_s, total_s=total_s)
     if name.startswith(_ANTHROPIC):
         return _open_anthropic(
             name.removeprefix(_ANTHROPIC).strip(),
@@ -76,6 +79,7 @@ def open_model(
             api_key=api_key,
             client=client,
             timeout_s=timeout_s,
+            total_s=total_s,
             profiles=profiles,
             window=window,
             thinking=thinking,
@@ -93,6 +97,7 @@ def open_model(
         api_key=api_key,
         client=client,
         timeout_s=timeout_s,
+        total_s=total_s,
         profile=find_profile(name, host=host_of(url), more=profiles, window=window),
     )
 
@@ -104,6 +109,7 @@ def _open_anthropic(
     api_key: str | None,
     client: httpx2.AsyncClient | ClientPool | None,
     timeout_s: float,
+    total_s: float,
     profiles: Profiles,
     window: int | None,
     thinking: Thinking,
@@ -126,6 +132,7 @@ def _open_anthropic(
         api_key=api_key,
         client=client,
         timeout_s=timeout_s,
+        total_s=total_s,
         profile=find_profile(name, host=host_of(url), more=profiles, window=window),
         thinking=thinking,
     )

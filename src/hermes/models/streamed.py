@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import contextmanager
 
+from hermes.core.chat import Usage
 from hermes.errors import ModelError
 from hermes.models.base import StreamPart
+from hermes.models.charges import charge
 from hermes.models.faults import MAX_REPLY_BYTES, Peer
 from hermes.models.http import Connection
 from hermes.models.sse import Event, EventReader
@@ -61,12 +64,24 @@ class StreamReader(ABC):
             code="stream",
             retryable=True,
             partial_text=self._text,
+            hint="what had come is kept; do the task anew with `hermes retry`, and where it breaks "
+            "again and again, look at the server, or at a proxy that ends long answers",
         )
+
+    def blame(self, exc: ModelError, *, prompt: bytes) -> None:
+        """Note on the error that ends the stream what had arrived, and what that may cost."""
+        exc.partial_text = exc.partial_text or self._text
+        if (usage := self._usage(prompt)) is not None:
+            charge(exc, usage)
 
     @property
     @abstractmethod
     def _text(self) -> str:
         """The answer so far."""
+
+    @abstractmethod
+    def _usage(self, prompt: bytes) -> Usage | None:
+        """What was used so far; None while no reply has begun."""
 
     @abstractmethod
     def _take(self, events: list[Event]) -> list[StreamPart]: ...
@@ -93,21 +108,34 @@ async def parts_of(
         reader_of: Makes the reader for an answer of this content type.
 
     Raises:
-        ModelError: No usable reply; `partial_text` holds what had arrived.
+        ModelError: No usable reply; `partial_text` holds what had arrived, and `charged` what that
+            may cost.
     """
-    import httpx2
-
-    async with connection.open(body) as response:
-        reader = reader_of(response.headers.get("content-type", ""))
-        chunks = response.aiter_bytes()
-        try:
-            async for chunk in chunks:
+    async with connection.open(body) as incoming:
+        reader = reader_of(incoming.kind)
+        with _blaming(reader, prompt=body):
+            async for chunk in incoming.chunks:
                 for part in reader.feed(chunk):
                     yield part
                 if reader.is_done:
-                    await connection.drain(chunks)
+                    await connection.drain(incoming.chunks)
                     break
-        except httpx2.HTTPError as exc:
-            raise reader.broken(str(exc) or type(exc).__name__) from exc
-    for part in reader.close(prompt=body):
+    with _blaming(reader, prompt=body):
+        last = reader.close(prompt=body)
+    for part in last:
         yield part
+
+
+@contextmanager
+def _blaming(reader: StreamReader, *, prompt: bytes) -> Generator[None]:
+    import httpx2
+
+    try:
+        yield
+    except httpx2.HTTPError as exc:
+        broken = reader.broken(str(exc) or type(exc).__name__)
+        reader.blame(broken, prompt=prompt)
+        raise broken from exc
+    except ModelError as exc:
+        reader.blame(exc, prompt=prompt)
+        raise

@@ -43,6 +43,7 @@ from .decisions import calls_of
 from .dispatch import RUN_SENDER
 
 _PATH = re.compile(r"/?(?:turn)?(\d+)(?:/(?:tool(\d+)|model(\d+)))?")
+_SUMMARY = re.compile(r"/?turn(\d{1,9})/compact\d+")
 _COPIED = (
     TaskStarted,
     ModelRequested,
@@ -75,6 +76,13 @@ class Step:
         Raises:
             InputError: It is none of these.
         """
+        if summary := _SUMMARY.fullmatch(text.strip()):
+            turn = summary[1]
+            raise InputError(
+                f"{text!r:.80} is the request for a summary, which is no step to begin at",
+                hint=f"a step is a turn or a tool call: /turn{turn} comes after the summary, "
+                f"/turn{max(1, int(turn) - 1)} before it; `hermes context` shows the summary",
+            )
         found = _PATH.fullmatch(text.strip())
         if found is None or int(found[1]) < 1 or "0" in (found[2], found[3]):
             raise InputError(

@@ -27,6 +27,7 @@ from hermes.core.task import Task, fold
 from hermes.errors import InputError
 from hermes.loop.compaction import CONTEXT_FULL
 from hermes.loop.setup import RecordedStop
+from hermes.loop.state import TOO_LONG
 
 from .decisions import OWN_REFUSALS, Decision
 
@@ -139,7 +140,7 @@ def _last_ask(found: Sequence[Decision]) -> str:
 
 
 def _replies(events: Sequence[TaskEvent], *, is_whole: bool) -> list[ModelReplied | ModelFailed]:
-    """The model calls' outcomes; a failure only if the task ended by it."""
+    """Outcomes of model calls; a failure only where the task ended, or was compacted, for it."""
     beside = {item.path for item in events if _is_beside(item)}
     found = [
         item
@@ -149,7 +150,8 @@ def _replies(events: Sequence[TaskEvent], *, is_whole: bool) -> list[ModelReplie
     return [
         item
         for place, item in enumerate(found, 1)
-        if isinstance(item, ModelReplied) or (is_whole and place == len(found))
+        if isinstance(item, ModelReplied)
+        or (item.error.code == TOO_LONG if place < len(found) else is_whole)
     ]
 
 

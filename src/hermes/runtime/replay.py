@@ -22,7 +22,7 @@ from hermes.agents.code import (
 )
 from hermes.agents.passage import present_model, present_tools
 from hermes.core import ids, json
-from hermes.core.chat import FinishReason
+from hermes.core.chat import FinishReason, Usage
 from hermes.core.clock import Clock
 from hermes.core.events import (
     ModelFailed,
@@ -40,6 +40,7 @@ from hermes.core.task import Task, TaskState, fold
 from hermes.errors import ModelError, StoreError, ToolError
 from hermes.loop import Journal, PromptBook, Prompts, Run, RunSetup, RunState
 from hermes.models import Model, ModelReply, ModelRequest, StreamPart
+from hermes.models.charges import charge
 from hermes.store import MemoryStore, Store, Worker
 from hermes.tools import GuardPolicy, Tool, ToolContext, ToolGuard, ToolRegistry
 
@@ -281,13 +282,16 @@ class _StandIn:
     ) -> ModelReply:
         if isinstance(recorded, ModelFailed):
             error = recorded.error
-            raise ModelError(
+            again = ModelError(
                 error.message,
                 code=error.code,
                 retryable=error.retryable,
                 hint=error.hint,
                 partial_text=recorded.partial_text,
             )
+            if recorded.usage != Usage():
+                charge(again, recorded.usage)
+            raise again
         return ModelReply(
             text=recorded.text,
             reasoning=recorded.reasoning,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,7 @@ from hermes.store import Store
 from hermes.tools import ToolRegistry
 
 _MANY = 20
+_TOOL = re.compile(r"/turn(\d{1,9})/tool\d+(/.*)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +165,20 @@ def _find(records: Sequence[Recorded], at: str | None) -> tuple[int, ModelReques
         if event.path in (wanted, f"{wanted}/model1"):
             return place, event
     paths = [event.path for _, event in found]
+    if tool := _TOOL.fullmatch(wanted):
+        number = int(tool[1])
+        near = [path for path in paths if _turn_of(path) in (number, number + 1)] or paths[-1:]
+        raise InputError(
+            f"{at!r:.80} is a tool call, and no model was sent anything at it",
+            hint=f"only model calls can be shown, summaries included; the nearest: "
+            f"{', '.join(near[:_MANY])}",
+        )
     shown = ", ".join(paths if len(paths) <= _MANY else [*paths[:3], "…", *paths[-3:]])
     raise InputError(f"the task has no model call {at!r:.80}", hint=f"its model calls: {shown}")
+
+
+def _turn_of(path: str) -> int:
+    return int(path.split("/")[1].removeprefix("turn"))
 
 
 async def _rules(store: Store, intent: ModelRequested) -> tuple[str | None, list[str]]:

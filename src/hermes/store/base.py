@@ -269,7 +269,7 @@ class TaskReader(Protocol):
     async def deeds(
         self, *, after: Place = BEGINNING, since: datetime | None = None, limit: int = PAGE
     ) -> list[Deed]:
-        """Outcomes of calls in all tasks, task by task, for who adds them up.
+        """Calls in all tasks, task by task, for who adds them up.
 
         Args:
             after: The place of the last one that was read before.

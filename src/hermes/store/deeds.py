@@ -13,12 +13,12 @@ from hermes.store.driver import Row
 
 TYPES = frozenset(
     {
+        "model.requested",
         "model.replied",
         "model.failed",
         "model.retried",
         "context.compacted",
         "tool.started",
-        "tool.returned",
         "tool.failed",
     }
 )
@@ -32,7 +32,7 @@ BEGINNING: Place = (-1, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """One outcome of a model or tool call, or the beginning of a tool call.
+    """The beginning of a model or tool call, or how it ended; that a tool returned is none.
 
     Attributes:
         place: Tasks in the order of their making, in each the events as they came.

@@ -29,6 +29,7 @@ from hermes.store import postgres_waits as waits
 from hermes.store.budgets import TreeBudget
 from hermes.store.deeds import BEGINNING, PAGE, Deed, Place, deed_values
 from hermes.store.postgres_connection import Connection, connect, read_address, translating
+from hermes.store.postgres_group import GroupCommit
 from hermes.store.postgres_hints import Hints
 from hermes.store.postgres_migrate import check, migrate
 from hermes.store.postgres_pool import Pool
@@ -106,7 +107,8 @@ class PostgresStore:
         pool = Pool(self._address, size=self._pool_size, wait_s=self._wait_s)
         transactor = Transactor(pool, self._address, wait_s=self._wait_s, answer_s=self._answer_s)
         hints = Hints(self._address, wait_s=self._wait_s)
-        self._open = _Open(pool, transactor, hints)
+        group = GroupCommit(pool, answer_s=self._answer_s)
+        self._open = _Open(pool, transactor, group, hints)
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -162,10 +164,12 @@ class PostgresStore:
         also: Also = NOTHING,
     ) -> None:
         change = self._change(lease, records, messages=messages, blobs=blobs, also=also)
-        last = self._opened().last
+        opened = self._opened()
+        last, group = opened.last, opened.group
+        following = last.next(lease, change)
         written = await self._write(
             partial(transactions.append, lease=lease, change=change, now=self._now()),
-            quick=last.quick(lease, change),
+            quick=None if following is None else partial(group.write, following),
         )
         last.note(lease, written)
         self._tell(bool(messages) or bool(also))
@@ -413,7 +417,9 @@ class PostgresStore:
 class _Open:
     """What an open store has, and the loop that it works in."""
 
-    def __init__(self, pool: Pool, transactor: Transactor, hints: Hints) -> None:
-        self.pool, self.transactor, self.hints = pool, transactor, hints
+    def __init__(
+        self, pool: Pool, transactor: Transactor, group: GroupCommit, hints: Hints
+    ) -> None:
+        self.pool, self.transactor, self.group, self.hints = pool, transactor, group, hints
         self.last = LastWrites()
         self.loop = asyncio.get_running_loop()

@@ -29,7 +29,7 @@ class Pool:
     """
 
     def __init__(self, address: Address, *, size: int, wait_s: float) -> None:
-        self._address, self._size, self._wait_s = address, size, wait_s
+        self._address, self.size, self._wait_s = address, size, wait_s
         self._free = anyio.Semaphore(size)
         self._idle: deque[tuple[Connection, float]] = deque()
 
@@ -65,7 +65,7 @@ class Pool:
                 await self._free.acquire()
         except TimeoutError:
             raise StoreUnavailableError(
-                f"all {self._size} connections to PostgreSQL at {self._address.label} were busy "
+                f"all {self.size} connections to PostgreSQL at {self._address.label} were busy "
                 f"for {self._wait_s:g} s",
                 hint="raise HERMES_POSTGRES_POOL_SIZE, or run less at a time in one process",
             ) from None

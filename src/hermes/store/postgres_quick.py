@@ -1,4 +1,4 @@
-"""Appends in one statement, for leases whose tasks this process wrote last.
+"""Appends that one statement can do, for leases whose tasks this process wrote last.
 
 Where a task stands need not be read if it still stands as this process left it. The statement makes
 sure of that and of the lease; if it changes nothing, a transaction finds out why.
@@ -7,14 +7,14 @@ sure of that and of the lease; if it changes nothing, a transaction finds out wh
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.core.clock import to_micros
 from hermes.core.task import TaskStatus
 from hermes.errors import HermesError
-from hermes.store.postgres_transaction import Quick
-from hermes.store.postgres_writes import Change, event_values
-from hermes.store.rows import encode_status
+from hermes.store.postgres_writes import Change
+from hermes.store.rows import StoredEvent, encode_status
 from hermes.store.rules import advance, check_stream
 from hermes.store.values import Lease
 
@@ -28,6 +28,26 @@ class Written:
     trace_id: str
     status: TaskStatus
     encoded: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NextAppend:
+    """An append to a task that must stand as it was left.
+
+    Attributes:
+        fence: The lease, how the task stood and how it is to stand; by parameter.
+        rows: The events.
+        written: How the append leaves the task.
+    """
+
+    fence: Mapping[str, object]
+    rows: Sequence[StoredEvent]
+    written: Written
+
+    @property
+    def event_ids(self) -> list[bytes]:
+        """Of all its events."""
+        return [row[1] for row in self.rows]
 
 
 class LastWrites:
@@ -46,8 +66,8 @@ class LastWrites:
         if len(self._written) > _KEPT:
             self._written.popitem(last=False)
 
-    def quick(self, lease: Lease, change: Change) -> Quick[Written | None] | None:
-        """The statement that appends, if one is enough; any doubt is left to the transaction."""
+    def next(self, lease: Lease, change: Change) -> NextAppend | None:
+        """The append, if a statement is enough; any doubt is left to the transaction."""
         last = self._written.get((lease.message.message_id, lease.token))
         batch = change.batch
         if last is None or not change.is_plain or not batch.rows or batch.uses:
@@ -58,7 +78,7 @@ class LastWrites:
         except HermesError:
             return None
         written = Written(trace_id=last.trace_id, status=status, encoded=encode_status(status))
-        values = {
+        fence = {
             "message_id": lease.message.message_id,
             "task_id": lease.message.task_id,
             "worker_id": lease.worker_id,
@@ -67,7 +87,5 @@ class LastWrites:
             "updated_at": to_micros(status.updated_at),
             "status": written.encoded,
             "state": status.state.value,
-            **event_values(batch),
         }
-        name = "append_next_event" if len(batch.rows) == 1 else "append_next_events"
-        return Quick(name, values, written)
+        return NextAppend(fence, batch.rows, written)

@@ -6,8 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import anyio
 from psycopg import AsyncCursor, AsyncPipeline, errors
@@ -24,15 +23,8 @@ R = TypeVar("R")
 Values = Mapping[str, object] | Sequence[object]
 Pending = AsyncCursor[Row]
 """A statement that was sent; its rows are there when somebody asks for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quick(Generic[R]):
-    """A statement that does a whole write, or changes no row; and what the write then gives."""
-
-    name: str
-    values: Values
-    result: R
+Quick = Callable[[], Awaitable[R | None]]
+"""Does a whole write in a shorter way and gives what it gives, or does nothing and gives None."""
 
 
 _TRIES = 10
@@ -67,18 +59,6 @@ class Transaction:
         await self._connection.set_autocommit(False)
         self._pipeline = self._connection.pipeline()
         await self._pipeline.__aenter__()
-
-    async def quickly(self, quick: Quick[R]) -> bool:
-        """Do all in one statement that commits itself; if it changed nothing, nothing was done."""
-        hit("store.begin.before")
-        self.is_committing = True
-        hit("store.commit.before")
-        cursor = await self._connection.execute(postgres(quick.name), quick.values)
-        self.is_committing = cursor.rowcount > 0
-        if self.is_committing:
-            hit("store.commit.sent")
-            hit("store.commit.after")
-        return self.is_committing
 
     async def send(self, name: str, values: Values = ()) -> Pending:
         """Send the query `name`."""
@@ -149,13 +129,17 @@ class Transactor:
     async def write(
         self, work: Callable[[Transaction], Awaitable[R]], *, quick: Quick[R] | None = None
     ) -> R:
-        """Do `work` in a transaction, or `quick` if that is enough; durable on return.
+        """Do `work` in a transaction, unless `quick` does it; durable on return.
 
         A caller that is cancelled meanwhile is held until the transaction is settled.
         """
 
-        def once(is_again: bool) -> Awaitable[R]:
-            return self._write(work, None if is_again else quick, is_again=is_again)
+        async def once(is_again: bool) -> R:
+            if quick is not None and not is_again:
+                done = await quick()
+                if done is not None:
+                    return done
+            return await self._write(work, is_again=is_again)
 
         return await _settled(self._again(once))
 
@@ -171,21 +155,17 @@ class Transactor:
                     if isinstance(exc, TimeoutError):
                         await connection.close()
                     if is_lost(exc, connection):
-                        raise _LostError(was_committing=False) from exc
+                        raise LostError(was_committing=False) from exc
                     raise
 
         return await self._again(once)
 
-    async def _write(
-        self, work: Callable[[Transaction], Awaitable[R]], quick: Quick[R] | None, *, is_again: bool
-    ) -> R:
+    async def _write(self, work: Callable[[Transaction], Awaitable[R]], *, is_again: bool) -> R:
         async with self._pool.lend() as connection:
             transaction = Transaction(connection, is_again=is_again)
             try:
                 # Not anyio's, which takes as long as to encode the whole write.
                 async with asyncio.timeout(self._answer_s):
-                    if quick is not None and await transaction.quickly(quick):
-                        return quick.result
                     await transaction.begin()
                     result = await work(transaction)
                     await transaction.commit()
@@ -193,7 +173,7 @@ class Transactor:
                 lost = isinstance(exc, TimeoutError) or is_lost(exc, connection)
                 await transaction.roll_back(exc)
                 if lost:
-                    raise _LostError(was_committing=transaction.is_committing) from exc
+                    raise LostError(was_committing=transaction.is_committing) from exc
                 raise
         return result
 
@@ -207,7 +187,7 @@ class Transactor:
                 if tries >= _TRIES:
                     raise translated(exc, self._address) from exc
                 pause_s = 0.01 * 2 ** min(tries, 6) * self._spread()
-            except _LostError as exc:
+            except LostError as exc:
                 is_again = is_again or exc.was_committing
                 await self._pool.close_idle()
                 if anyio.current_time() >= until:
@@ -221,7 +201,7 @@ class Transactor:
                 raise translated(exc, self._address) from exc
             await anyio.sleep(pause_s)
 
-    def _unreachable(self, exc: _LostError, *, is_again: bool) -> BaseException:
+    def _unreachable(self, exc: LostError, *, is_again: bool) -> BaseException:
         where = f"PostgreSQL at {self._address.label}"
         said, hint = f"the connection to {where} broke during a commit", ""
         if isinstance(exc.__cause__, TimeoutError):
@@ -235,7 +215,7 @@ class Transactor:
         return StoreUnavailableError(said, hint=hint)
 
 
-class _LostError(Exception):
+class LostError(Exception):
     """The connection broke under a try."""
 
     def __init__(self, *, was_committing: bool) -> None:

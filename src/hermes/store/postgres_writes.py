@@ -19,6 +19,7 @@ from hermes.store.rows import (
     Child,
     Outgoing,
     Prepared,
+    StoredEvent,
     decode_status,
     effect_row,
     encode_status,
@@ -150,7 +151,7 @@ async def write(
                 "updated_at": to_micros(status.updated_at),
                 "status": encode_status(status),
                 "state": status.state.value,
-                **event_values(batch),
+                **event_values(batch.rows),
             },
         )
     if change.also is not None:
@@ -202,7 +203,7 @@ async def create(tx: Transaction, new: Child, *, now: int) -> None:
     await tx.send("insert_task", new.task)
     task_id = new.outgoing.message.task_id
     await _keep_blobs(tx, task_id, new.batch)
-    await tx.send("insert_events", {"task_id": task_id, **_columns(new.batch)})
+    await tx.send("insert_events", {"task_id": task_id, **columns(new.batch.rows)})
     await lanes.put(tx, new.outgoing, now=now)
 
 
@@ -217,16 +218,16 @@ async def _keep_blobs(tx: Transaction, task_id: str | None, batch: Batch) -> Non
         await tx.send("insert_blob_uses", (task_id, list(batch.uses)))
 
 
-def event_values(batch: Batch) -> dict[str, object]:
+def event_values(rows: Sequence[StoredEvent]) -> dict[str, object]:
     """The columns of one event, or those of several as lists."""
-    if len(batch.rows) == 1:
-        return dict(zip(_COLUMNS, batch.rows[0], strict=True))
-    return _columns(batch)
+    if len(rows) == 1:
+        return dict(zip(_COLUMNS, rows[0], strict=True))
+    return columns(rows)
 
 
-def _columns(batch: Batch) -> dict[str, object]:
-    """The batch by columns: each statement takes all of its events at once."""
-    return dict(zip(_COLUMNS, map(list, zip(*batch.rows, strict=True)), strict=True))
+def columns(rows: Sequence[StoredEvent]) -> dict[str, object]:
+    """Events by columns: each statement takes all of its events at once."""
+    return dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
 
 
 async def _is_written(tx: Transaction, stream: Stream, batch: Batch) -> bool:

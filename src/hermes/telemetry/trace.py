@@ -14,6 +14,7 @@ from hermes.core.events import (
     ModelFailed,
     ModelReplied,
     ModelRequested,
+    ModelRetried,
     Recorded,
     TaskSplit,
     TaskWaiting,
@@ -68,8 +69,11 @@ class TraceView:
                 self._end(event.path, "ok", event.duration_s, tokens, thought, cached=event.cached)
             case ContextCompacted() as event if event.path:
                 self._end(event.path, "ok", event.duration_s, event.usage.total_tokens)
-            case ModelFailed(path=path, duration_s=duration_s):
-                self._end(path, "error", duration_s)
+            case ModelRetried(path=path, usage=usage):
+                if (call := self._last.get(path)) is not None:
+                    call.tokens += usage.total_tokens
+            case ModelFailed() as event:
+                self._end(event.path, "error", event.duration_s, event.usage.total_tokens)
             case ToolReturned() as event:
                 self._end(
                     event.path, "ok", event.duration_s, tries=event.tries, cached=event.cached
@@ -113,7 +117,8 @@ class TraceView:
         call = self._last.get(path)
         if call is None:
             return
-        call.status, call.duration_s, call.tokens = status, duration_s, tokens
+        call.status, call.duration_s = status, duration_s
+        call.tokens += tokens
         call.thought, call.tries, call.cached = thought, tries, cached
 
 

@@ -77,6 +77,10 @@ def test_a_playbook_stands_beside_the_file(folder: Path) -> None:
         ('name = "a"\n[limits]\nmax_step = 3', ["`limits.max_step`", "did you mean `max_steps`"]),
         ('name = "a"\n[limits]\nmax_steps = "3"', ["`limits.max_steps`", "'3'"]),
         ('name = "a"\n[limits]\nmax_steps = 0', ["limits.max_steps must be above 0"]),
+        (
+            'name = "a"\n[limits]\nmax_cost = 1e-300',
+            ["limits.max_cost must be at least 0.000000001, got 1e-300"],
+        ),
         ('name = "a"\nmax_steps = 3', ["`max_steps`"]),
         ('role = "x"', ["`name`", "required"]),
         ('name = "a"\ntools = ["tool.py"]', ["tool.py"]),

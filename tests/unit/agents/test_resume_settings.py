@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes import Agent, Hermes, Limits
+from hermes import Agent, Hermes, Limits, tool
 from hermes.config import Settings
 from hermes.core.task import Task
 from hermes.errors import InputError
@@ -15,6 +15,12 @@ from hermes.testing import ScriptedModel
 from tests.providers.server import ProviderServer
 
 NOTHING_SET = Settings.model_validate({})
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    return "seen"
 
 
 async def break_off(path: Path, agent: Agent, settings: Settings) -> Task:
@@ -74,3 +80,21 @@ def test_what_decides_how_much_a_model_is_sent_is_recorded() -> None:
     assert (later.context_window, later.compact_at, later.shorten_chars) == (8192, 0.5, 300)
     present = Settings.model_validate({"context_window": 4096})
     assert present.as_recorded(started.recordable()).context_window == 4096
+
+
+async def test_dialect_and_thinking_of_the_start_hold_for_the_resume(tmp_path: Path) -> None:
+    started = Settings.model_validate(
+        {"model_name": "m-1", "tool_dialect": "react", "thinking": 2048}
+    )
+    later = NOTHING_SET.as_recorded(started.recordable())
+    assert (later.tool_dialect, later.thinking) == ("react", 2048)
+    present = Settings.model_validate({"tool_dialect": "native", "thinking": "adaptive"})
+    kept = present.as_recorded(started.recordable())
+    assert (kept.tool_dialect, kept.thinking) == ("native", "adaptive")
+    async with ProviderServer("openai", [{"text": '{"answer": "done"}'}] * 2) as server:
+        here = Settings.model_validate({"api_base": server.url})
+        task = await break_off(tmp_path / "j.db", dying(tools=[look]), started)
+        async with Hermes(f"sqlite:///{tmp_path}/j.db", settings=here) as app:
+            await app.run(Agent(model="m-1", tools=[look]), "go")  # asked in another way before
+            await app.resume(task.task_id, Agent(tools=[look]))
+    assert ["tools" in request for request in server.requests[:2]] == [True, False]

@@ -45,6 +45,16 @@ def test_a_call_that_is_not_there_is_told_with_those_that_are(cli: Cli) -> None:
     assert "/turn1/model1, /turn2/model1" in result.err
 
 
+def test_at_a_tool_call_the_nearest_model_calls_are_told(cli: Cli) -> None:
+    cli("run", "look", *RUN, "--quiet")
+    result = cli("context", "last", "--at", "/turn1/tool1")
+
+    assert result.code == 2
+    assert "is a tool call" in result.err
+    assert "only model calls can be shown" in result.err
+    assert "/turn1/model1, /turn2/model1" in result.err
+
+
 def test_a_changed_agent_is_told_and_the_recorded_words_are_shown(cli: Cli, workdir: Path) -> None:
     agent = workdir / "agent.toml"
     agent.write_text('name = "shop"\ninstructions = "Sell lamps."\ntools = ["tools.py"]\n')

@@ -97,6 +97,7 @@ def test_detached_it_is_left_to_a_worker(cli: Cli) -> None:
     [
         (("--at", "9"), "no step /turn9"),
         (("--at", "here"), "is no step path"),
+        (("--at", "/turn2/compact1"), "/turn2 comes after the summary, /turn1 before it"),
         (("--at", "2", "--set", "x"), "--set takes K=V"),
         (("--at", "2", "--edit-result", "x"), "--edit-result takes PATH=JSON"),
         (("--at", "2", "--edit-result", "/turn1/tool1=@none"), "none cannot be read"),

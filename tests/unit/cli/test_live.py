@@ -269,3 +269,26 @@ def test_events_exclude_other_forms_of_result(cli: Cli, other: str) -> None:
     result = cli("run", "look", *RUN, "--events", other)
     assert result.code == 2
     assert f"--events and {other} exclude each other" in result.err
+
+
+@pytest.mark.parametrize(
+    "pieces", [["one\r\ntwo\r\n"], ["one\r", "\ntwo\r", "\n"], ["\r", "\none\r\n", "two"]]
+)
+def test_line_ends_of_other_systems_are_line_ends(terminal: Terminal, pieces: list[str]) -> None:
+    progress = watching(terminal)
+    progress.recorded(record(ASKED))
+    for piece in pieces:
+        progress.delta(piece)
+    progress.close()
+    assert "\ufffd" not in terminal.getvalue()
+    assert "one\ntwo\n" in shown(terminal.getvalue())
+    assert progress.spoken.has_shown("".join(pieces))
+
+
+def test_half_a_line_end_is_shown_as_a_mark_where_the_text_ends(terminal: Terminal) -> None:
+    progress = watching(terminal)
+    progress.recorded(record(ASKED))
+    progress.delta("one\r")
+    progress.recorded(replied("one\r"))
+    assert "one\ufffd" in shown(terminal.getvalue())
+    progress.close()

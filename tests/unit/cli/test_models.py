@@ -205,6 +205,17 @@ def test_profiles_may_stand_in_the_settings_file(cli: Cli, workdir: Path) -> Non
     assert (model["window"], model["is_known"]) == (5000, True)
 
 
+def test_a_file_of_profiles_written_like_the_settings_file_is_told_how_it_must_look(
+    cli: Cli, workdir: Path
+) -> None:
+    (workdir / "hermes.toml").write_text('model_profiles = ["models.toml"]\n')
+    (workdir / "models.toml").write_text('[model_profiles."my-model"]\nwindow = 5000\n')
+    result = cli("models", "list")
+
+    assert result.code == 2
+    assert 'write ["my-model"], not [model_profiles."my-model"]' in result.err
+
+
 def test_a_misspelled_key_is_told_with_its_path(cli: Cli, workdir: Path) -> None:
     (workdir / "hermes.toml").write_text('[model_profiles."my-model"]\nwindw = 5000\n')
     result = cli("models", "list")

@@ -57,7 +57,10 @@ otherwise: "hello"
 
 
 @pytest.fixture
-def waiting(cli: Cli, workdir: Path) -> Cli:
+def waiting(cli: Cli, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    # A call whose thread still sleeps is made again only when a lease is over.
+    monkeypatch.setenv("HERMES_LEASE_S", "1")
+    monkeypatch.setenv("HERMES_HEARTBEAT_S", "0.2")
     (workdir / "asking.py").write_text(TOOLS)
     (workdir / "asking.yaml").write_text(PLAYBOOK)
     return cli

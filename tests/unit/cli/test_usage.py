@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from hermes.core.events import ModelFailed, ModelRetried, ToolStarted
 from hermes.core.task import Task
 from hermes.errors import ConfigError, InputError, ModelError
 from hermes.models import FailedAttempt, ModelReply, ModelRequest
+from hermes.models.charges import charge
 from hermes.models.profiles import Prices, Profile
 from hermes.store import PAGE, TaskQuery
+from hermes.telemetry import trace
 from hermes.testing import FakeClock, ScriptedModel, call, calls
 from tests.unit.cli.shop import Cli
 
@@ -198,6 +201,49 @@ async def test_retried_attempts_and_failures_are_counted() -> None:
     assert (used.calls, used.retried, used.failed) == (1, 1, 1)
 
 
+class BreakingOff(ScriptedModel):
+    """Each first attempt breaks off, 100 tokens read and 20 written by then; without a script the
+    second one does so too.
+    """
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        error = ModelError("the stream broke", code="stream", retryable=True)
+        usage = Usage(prompt_tokens=100, completion_tokens=20, cached_tokens=40, cost_nano=7)
+        charge(error, usage)
+        if request.watch is not None:
+            await request.watch(FailedAttempt(model="slow", error=error, attempt=1, delay_s=0.0))
+        if self._left:
+            return await super().reply(request)
+        raise error
+
+
+async def test_what_broke_off_is_counted_as_an_estimate_wherever_usage_is() -> None:
+    async with Hermes("memory://") as app:
+        response = await app.run(Agent(name="a", model=BreakingOff([])), "go")
+        found = await tally(app.store, "agent")
+        task = await only(app)
+        shown = trace(await app.store.events(task.task_id))
+    both = Usage(
+        prompt_tokens=200, completion_tokens=40, cached_tokens=80, cost_nano=14, estimated=True
+    )
+    assert (response.usage, task.status.spent.usage) == (both, both)
+    [used] = found.values()
+    assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (200, 40, 80)
+    assert (used.cost_nano, used.estimated) == (14, True)
+    assert sum(entry.tokens_used for entry in shown) == 240
+
+
+async def test_what_broke_off_counts_against_a_budget() -> None:
+    async with Hermes("memory://") as app:
+        model = BreakingOff([asks("lamp")] * 9)
+        agent = Agent(name="a", model=model, tools=[stock], limits=Limits(max_tokens=2_500))
+        response = await app.run(agent, "go")
+    assert response.status == "partial"
+    assert response.error is not None
+    assert "max_tokens = 2500 is reached" in response.error.message
+    assert 40 <= response.usage.completion_tokens < 20 * 9
+
+
 async def only(app: Hermes) -> Task:
     [task] = await app.store.tasks(TaskQuery())
     return task
@@ -260,3 +306,78 @@ def test_a_bound_that_is_none_is_refused(cli: Cli, flag: str) -> None:
     result = cli("run", "hello", "--playbook", "rules.yaml", flag, "0")
     assert result.code == 2
     assert f"{flag} must be above 0" in result.err
+
+
+@pytest.mark.parametrize(
+    ("flag", "least"), [("--max-cost", "0.000000001"), ("--max-seconds", "0.000001")]
+)
+def test_a_bound_below_the_unit_it_is_counted_in_is_refused(
+    cli: Cli, flag: str, least: str
+) -> None:
+    result = cli("run", "hello", "--playbook", "rules.yaml", flag, "1e-300")
+    assert result.code == 2
+    assert f"{flag} must be at least {least}, got 1e-300" in result.err
+
+
+async def test_a_program_cannot_bound_below_the_unit_either() -> None:
+    async with Hermes("memory://") as app:
+        agent = Agent(model=Named("m", []), limits=Limits(max_cost=1e-300))
+        with pytest.raises(ConfigError, match="max_cost must be at least"):
+            await app.run(agent, "go")
+        assert await app.store.tasks(TaskQuery()) == []
+
+
+def test_small_money_is_shown_whole(cli: Cli) -> None:
+    made = cli("run", "hello", "--playbook", "rules.yaml", "--max-cost", "0.0000001", "--json")
+    shown = cli("show", str(made.value["task_id"]))
+    assert "0.0000001 of 0.0000001 money" in shown.out
+
+
+class Dated(Named):
+    """Its server gives it another name."""
+
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        return replace(await super().reply(request), model=f"{self.name}-2026")
+
+
+class Broken(Named):
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        raise ModelError("it is broken", code="server")
+
+
+async def test_models_are_rows_by_the_name_asked_for(cli: Cli, workdir: Path) -> None:
+    done = ModelReply(text="twelve")
+    async with Hermes("sqlite:///./.hermes/hermes.db") as app:
+        for model in (Dated("qwen", [asks("lamp"), done]), Broken("qwen", [])):
+            await app.run(Agent(name="a", model=model, tools=[stock]), "go")
+    [row] = await rows(cli, "--by", "model")
+    assert (row["model"], row["answered_as"]) == ("qwen", ["qwen-2026"])
+    assert (row["tasks"], row["calls"], row["failed"], row["tool_calls"]) == (2, 3, 1, 1)
+    assert (await shown(cli, "usage", "--by", "model"))[1].startswith("qwen (qwen-2026) ")
+    [row] = await rows(cli, "--by", "tool")
+    assert row["model"] == "qwen"
+
+
+class Free(Named):
+    async def reply(self, request: ModelRequest) -> ModelReply:
+        return replace(await super().reply(request), usage=Usage(prompt_tokens=100))
+
+
+async def test_what_costs_nothing_is_told_from_what_nobody_knows(cli: Cli, workdir: Path) -> None:
+    prices = "prices = { prompt = 0.0, completion = 0.0 }"
+    (workdir / "hermes.toml").write_text(f'[model_profiles."gratis"]\n{prices}\n')
+    async with Hermes("sqlite:///./.hermes/hermes.db") as app:
+        for name in ("gratis", "riddle"):
+            await app.run(Agent(name=name, model=Free(name, [ModelReply(text="12")])), "go")
+    assert {row["model"]: row["cost"] for row in await rows(cli, "--by", "model")} == {
+        "gratis": 0.0,
+        "riddle": None,
+    }
+    assert {row["agent"]: row["cost"] for row in await rows(cli)} == {"gratis": 0.0, "riddle": None}
+
+
+async def test_by_tool_without_a_tool_call_says_so(cli: Cli, workdir: Path) -> None:
+    async with Hermes("sqlite:///./.hermes/hermes.db") as app:
+        await worked(app, "a", "m", ModelReply(text="twelve"))
+    [line] = await shown(cli, "usage", "--by", "tool")
+    assert line == "no tool was called; `hermes usage --by model` shows the rest"

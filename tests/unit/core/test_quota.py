@@ -5,10 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Literal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.core.quota import (
+    LONGEST_MICROS,
     MICROS,
     REQUEST_SLACK_MICROS,
     TOKEN_SLACK_MICROS,
@@ -88,6 +90,17 @@ def test_nobody_is_sent_in_a_pause(steps: list[Step]) -> None:
 def test_a_pause_within_a_pause_only_makes_it_longer() -> None:
     meter = Meter().pause(7, now=0).pause(7, now=1 * MICROS).pause(1, now=2 * MICROS)
     assert (meter.paused_until, meter.lost) == (8 * MICROS, 8 * MICROS)
+
+
+@pytest.mark.parametrize("seconds", [1e300, 1e30])
+def test_a_pause_for_ever_stays_within_what_a_database_holds(seconds: float) -> None:
+    meter = Meter().pause(seconds, now=5)
+    assert (meter.paused_until, meter.lost) == (5 + LONGEST_MICROS, LONGEST_MICROS)
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan")])
+def test_a_pause_that_is_no_number_is_none(seconds: float) -> None:
+    assert Meter().pause(seconds, now=5) == Meter()
 
 
 def test_those_who_wait_keep_their_distances_over_a_pause() -> None:

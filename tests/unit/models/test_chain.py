@@ -47,7 +47,7 @@ async def test_models_of_one_key_share_breaker_and_places() -> None:
     made = chains(breaker_failures=1, concurrency=1)
     broken, other = Server(raising(fault())), Server()
     first = made.chain("a", lambda _: broken, base_url="http://x/v1", api_key="k")
-    second = made.chain("b", lambda _: other, base_url="http://x/v1", api_key="k")
+    second = made.chain("b", lambda _: other, base_url="http://x/v1", api_key="k", dialect="react")
     apart = made.chain("b", lambda _: other, base_url="http://x/v1", api_key="another")
     with pytest.raises(ModelError, match="it is server"):
         await first.reply(HELLO)

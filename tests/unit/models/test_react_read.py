@@ -135,6 +135,8 @@ def test_several_objects_with_prose_between_are_sent_back() -> None:
         pytest.param("It is 23.", "It is 23.", id="plain prose"),
         pytest.param("A set is {1, 2}.", "A set is {1, 2}.", id="prose with braces"),
         pytest.param('{"rows": [1]}', '{"rows": [1]}', id="JSON of another kind"),
+        pytest.param("42", "42", id="a bare number"),
+        pytest.param("true", "true", id="a bare word"),
     ],
 )
 def test_an_answer_is_read_in_whatever_dress_it_comes(text: str, answer: str) -> None:
@@ -145,6 +147,10 @@ def test_an_answer_is_read_in_whatever_dress_it_comes(text: str, answer: str) ->
 
 def test_the_outputs_own_object_is_an_answer_where_a_schema_asks_for_one() -> None:
     assert read('{"answer": 5}', has_schema=True).answer == '{"answer": 5}'
+
+
+def test_a_schema_says_itself_whether_nothing_is_an_answer() -> None:
+    assert read("null", has_schema=True).answer == "null"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +168,11 @@ def test_the_outputs_own_object_is_an_answer_where_a_schema_asks_for_one() -> No
         ),
         pytest.param('{"thought": "x", "action": oops {}}', "not valid JSON", id="no JSON"),
         pytest.param('I think "action": is next', "no JSON object", id="a piece"),
+        pytest.param("null", "it says nothing", id="null"),
+        pytest.param("```json\nnull\n```", "it says nothing", id="null in a fence"),
+        pytest.param(" {} ", "it says nothing", id="an empty object"),
+        pytest.param("[]", "it says nothing", id="an empty list"),
+        pytest.param('""', "it says nothing", id="an empty text"),
     ],
 )
 def test_what_cannot_be_read_says_what_was_seen_and_what_is_wanted(text: str, why: str) -> None:

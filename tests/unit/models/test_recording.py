@@ -170,8 +170,34 @@ async def test_a_missing_or_broken_cassette_is_told(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     await record(path, HELLO)
     path.write_bytes(path.read_bytes() + b'{"asked": {}}\n')
-    with pytest.raises(ConfigError, match=r"line 2: no reply of a model"):
+    with pytest.raises(ConfigError, match=r"line 2: no reply of a model: .*record anew"):
         await replaying(path).reply(HELLO)
+    path.write_bytes(b"no JSON \xff\n" + path.read_bytes())
+    with pytest.raises(ConfigError, match=r"c\.jsonl, line 1: not JSON.* \(take that line out"):
+        await replaying(path).reply(HELLO)
+
+
+async def test_a_last_line_that_was_not_written_to_its_end_is_left_out_and_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    await record(path, asking("one"), asking("two"), asking("three"))
+    path.write_bytes(path.read_bytes()[:-40])
+    model = replaying(path)
+    assert (await model.reply(asking("one"))).text == "answer 1"
+    assert (await model.reply(asking("two"))).text == "answer 2"
+    with pytest.raises(ModelError, match="all its 2 replies were played"):
+        await model.reply(asking("three"))
+    [told] = caplog.records
+    assert (told.levelname, str(path) in told.message) == ("WARNING", True)
+    assert "line 3, the last, was not written to its end" in told.message
+
+
+async def test_a_last_line_that_only_lacks_its_newline_is_played(tmp_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    await record(path, asking("one"))
+    path.write_bytes(path.read_bytes().rstrip())
+    assert (await replaying(path).reply(asking("one"))).text == "answer 1"
 
 
 async def test_a_line_that_a_dying_process_left_half_written_spoils_no_later_one(

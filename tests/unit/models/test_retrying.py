@@ -86,6 +86,45 @@ async def test_an_open_breaker_costs_no_attempt_but_time() -> None:
     assert server.asked == 21
 
 
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        (
+            [fault("server"), *[fault("unavailable", after_s=1.0)] * 2, fault("auth")],
+            "it is auth; asked 2 times, kept back 2 times by its breaker, waited ",
+        ),
+        (
+            [fault("server"), fault("unavailable", after_s=90.0)],
+            "it is unavailable; asked once, kept back once by its breaker, waited 0.5 s between; "
+            "it may be asked again in 90.0 s",
+        ),
+        (
+            [fault("unavailable", after_s=30.0), fault("unavailable", after_s=30.0)],
+            "it is unavailable; kept back 2 times by its breaker, waited 31.5 s between; "
+            "it may be asked again in 30.0 s",
+        ),
+        (
+            [fault("rate_limited", after_s=1e9)],
+            "it is rate_limited; it may be asked again in more ",
+        ),
+        (
+            [fault("rate_limited", after_s=500.0)],
+            "it is rate_limited; it may be asked again in 9 m",
+        ),
+    ],
+    ids=["both", "once", "never sent", "for ever", "minutes"],
+)
+async def test_the_last_error_counts_what_was_sent_and_says_times_as_people_do(
+    faults: list[ModelError], said: str
+) -> None:
+    faults[-1].retryable = faults[-1].code != "auth"
+    time, server = Time(), Server(raising(*faults))
+    with pytest.raises(ModelError) as caught:
+        await retrying(server, time).reply(HELLO)
+    assert caught.value.message.startswith(said)
+    assert (caught.value.code, caught.value.hint) == (faults[-1].code, "look")
+
+
 async def test_where_another_model_is_at_hand_an_open_breaker_is_not_waited_for() -> None:
     time = Time()
     server = Server(raising(fault("unavailable", after_s=1.0)))

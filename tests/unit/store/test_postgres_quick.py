@@ -65,7 +65,7 @@ async def test_what_follows_an_append_of_the_same_lease_takes_one_statement(
     assert (await store.task("task_1")).status.seq == 3 + count
 
 
-@pytest.mark.parametrize("name", ["append_next_event", "append_next_events"])
+@pytest.mark.parametrize("name", ["append_next_event", "append_next"])
 async def test_it_is_planned_by_ids_while_the_tables_are_unknown(
     store: Store, url: str, name: str
 ) -> None:

@@ -5,8 +5,8 @@ FROM event AS e
 CROSS JOIN task AS t ON t.key = e.task
 WHERE (e.task, e.seq) > (:task, :seq) AND e.token > 0 AND t.updated_at >= :since
     AND e.type IN (
-        'model.replied', 'model.failed', 'model.retried', 'context.compacted',
-        'tool.started', 'tool.returned', 'tool.failed'
+        'model.requested', 'model.replied', 'model.failed', 'model.retried', 'context.compacted',
+        'tool.started', 'tool.failed'
     )
 ORDER BY e.task, e.seq
 LIMIT :limit;

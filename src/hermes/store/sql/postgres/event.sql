@@ -56,27 +56,44 @@ SELECT
     %(ats)s::bigint, %(datas)s, %(refs)s
 FROM task;
 
--- name: append_next_events
+-- name: append_next
+-- As `append_next_event`, for several leases and any number of events of each; gives the ids of what
+-- it appended. It waits for no row: a lease or a task that another one has locked is left out, so
+-- that nobody waits for the others' locks, in whatever order they come.
+-- The limit lets nobody out; with it, a plan that is kept reckons with few rows and goes by ids.
 WITH held AS (
-    SELECT task_id FROM message
-    WHERE message_id = %(message_id)s AND worker_id = %(worker_id)s AND token = %(token)s
-    FOR NO KEY UPDATE
+    SELECT g.place, g.token, g.updated_at, g.status, g.state, t.key
+    FROM unnest(
+        %(message_id)s::text[], %(task_id)s::text[], %(worker_id)s::text[], %(token)s::bigint[],
+        %(known)s::bytea[], %(updated_at)s::bigint[], %(status)s::bytea[], %(state)s::text[]
+    ) WITH ORDINALITY
+        AS g (message_id, task_id, worker_id, token, known, updated_at, status, state, place)
+    CROSS JOIN LATERAL (
+        SELECT FROM message AS m
+        WHERE m.message_id = g.message_id AND m.worker_id = g.worker_id AND m.token = g.token
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS m
+    CROSS JOIN LATERAL (
+        SELECT t.key FROM task AS t
+        WHERE t.task_id = g.task_id AND t.status = g.known
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS t
+    LIMIT %(count)s::bigint
 ),
 task AS (
-    UPDATE task SET updated_at = %(updated_at)s, status = %(status)s, state = %(state)s
+    UPDATE task SET updated_at = held.updated_at, status = held.status, state = held.state
     FROM held
-    WHERE task.task_id = %(task_id)s AND task.status = %(known)s
-    RETURNING task.key
+    WHERE task.key = held.key
+    RETURNING task.key, held.place, held.token
 )
 INSERT INTO event (task, token, seq, event_id, type, version, at, data, refs)
-SELECT
-    task.key, %(token)s::bigint,
-    e.seq, e.event_id, e.type, e.version, e.at, e.data, e.refs
+SELECT task.key, task.token, e.seq, e.event_id, e.type, e.version, e.at, e.data, e.refs
 FROM task
-CROSS JOIN unnest(
-    %(seqs)s::bigint[], %(event_ids)s::bytea[], %(types)s::text[], %(versions)s::integer[],
-    %(ats)s::bigint[], %(datas)s::bytea[], %(refs)s::bytea[]
-) AS e (seq, event_id, type, version, at, data, refs);
+JOIN unnest(
+    %(places)s::bigint[], %(seqs)s::bigint[], %(event_ids)s::bytea[], %(types)s::text[],
+    %(versions)s::integer[], %(ats)s::bigint[], %(datas)s::bytea[], %(refs)s::bytea[]
+) AS e (place, seq, event_id, type, version, at, data, refs) ON e.place = task.place
+RETURNING event_id;
 
 -- name: event_ids_from
 SELECT e.event_id FROM event AS e
