@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, SchemaSerializer
 
 from hermes.core import json
 from hermes.core.events import SCHEMA_VERSION, TaskEvent
@@ -35,9 +34,8 @@ UPCASTERS: dict[tuple[str, int], Upcaster] = {
 """`(event type, version)` → the function that lifts that form to the next version."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoded:
-    """An event as it is stored.
+class Encoded(NamedTuple):
+    """An event as it is stored; a tuple, since one is made for each event.
 
     Attributes:
         data: UTF-8 JSON, at most `INLINE_BYTES`, with `null` where a large text was taken out.
@@ -66,14 +64,14 @@ def encode(event: TaskEvent) -> Encoded:
     """
     try:
         # The serializer itself: the adapter's own method costs as much again.
-        data = _adapter(event.type).serializer.to_json(event, exclude_defaults=True)
+        data = _serializer(event.type).to_json(event, exclude_defaults=True)
         if _REPLACEMENT in data:
             # pydantic writes it for a lone surrogate in a key; ours refuses that.
             data = json.encode(_adapter(event.type).dump_python(event, exclude_defaults=True))
     except (PydanticSerializationError, ValueError) as exc:
         raise json.CodecError(f"{event.type} cannot be stored: {exc}") from exc
     if len(data) <= INLINE_BYTES:
-        return Encoded(type=event.type, version=SCHEMA_VERSION, data=data, refs={}, blobs={})
+        return Encoded(event.type, SCHEMA_VERSION, data, {}, {})
     return _spill(event.type, data)
 
 
@@ -118,6 +116,11 @@ def decode(
         return _adapter(type_).validate_python(_upcast(type_, version, value))
     except ValidationError as exc:
         raise json.CodecError(f"{type_} (schema version {version}) cannot be read: {exc}") from exc
+
+
+@cache
+def _serializer(type_: str) -> SchemaSerializer:
+    return _adapter(type_).serializer
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import cast
+from typing import NamedTuple, cast
 
 from pydantic import TypeAdapter
 
@@ -34,6 +34,7 @@ from hermes.store.rules import (
 )
 from hermes.store.values import (
     NO_BLOBS,
+    NOTHING,
     Also,
     EffectRow,
     EffectState,
@@ -53,9 +54,8 @@ StoredEvent = tuple[int, bytes, str, int, int, bytes, bytes | None]
 """seq, event_id, type, version, at, data, refs"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Events ready to be written, encoded before any lock is taken.
+class Batch(NamedTuple):
+    """Events ready to be written, encoded before any lock is taken; made for each write.
 
     Attributes:
         blobs: By the 32 bytes of their SHA-256: the caller's, and texts taken out of the events.
@@ -106,7 +106,7 @@ def prepare(also: Also, task_id: str) -> Prepared | None:
             another task.
         TransitionError: A child's events are no beginning of a task.
     """
-    if not also:
+    if also is NOTHING or not also:
         return None
     check_also(also, task_id)
     return Prepared(
@@ -144,8 +144,8 @@ def batch(records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS) ->
             stored |= {bytes.fromhex(name): data for name, data in event.blobs.items()}
         event_id, at = bytes.fromhex(record.event_id), to_micros(record.at)
         rows.append((record.seq, event_id, event.type, event.version, at, event.data, refs))
-    uses = {bytes.fromhex(name) for name in blob_names(records)}
-    return Batch(records=records, rows=rows, blobs=stored, uses=frozenset(uses | stored.keys()))
+    uses = frozenset(map(bytes.fromhex, blob_names(records)))
+    return Batch(records, rows, stored, uses.union(stored) if stored else uses)
 
 
 def outgoing(message: Message) -> Outgoing:

@@ -56,7 +56,8 @@ class SQLiteStore:
 
     Writes go through one thread and share commits; reads have a connection and a thread of their
     own. A caller that is cancelled while it waits for a write is held until the write is settled.
-    Where one run alone is at work, it writes in its own thread as long as commits are quick.
+    As long as commits are quick, short writes are made in the event loop's own thread: those of one
+    run that is alone at once, those of many together.
 
     After a commit that failed by I/O, or anything else that leaves open what is on the disk, every
     later write fails with `StoreUnavailableError`: whoever runs the process should end it and start
@@ -94,6 +95,7 @@ class SQLiteStore:
         group = GroupCommit(
             self._path, monotonic=clock.monotonic, is_busy=lambda: checkpoints.is_due
         )
+        self._suits = group.suits
         self._writer = ConnectionThread(
             "hermes-store-writer",
             connect=partial(
@@ -106,6 +108,7 @@ class SQLiteStore:
             ),
             serve=group.serve,
             serve_now=group.serve_now,
+            suits=group.suits,
         )
         self._reader = ConnectionThread(
             "hermes-store-reader",
@@ -145,6 +148,7 @@ class SQLiteStore:
                 cursor, task, events, envelope, now=now, claim_for=claim_for
             ),
             alone=claim_for is not None and not self._held,
+            short=True,
         )
         if submitted.lease is None:
             self._hints.give()
@@ -197,6 +201,7 @@ class SQLiteStore:
                 cursor, lease, events, envelopes, more, now=self._now, left=left
             ),
             alone=len(held) == 1 and message_id in held,
+            short=True,
         )
         if message_id in held:
             held[message_id] = left
@@ -219,6 +224,7 @@ class SQLiteStore:
         await self._write(
             lambda cursor: transactions.finish(cursor, lease, events, envelopes, more, now=now),
             alone=not self._held,
+            short=True,
         )
         self._hints.give()
 
@@ -389,11 +395,14 @@ class SQLiteStore:
         work: Callable[[Cursor], R],
         *,
         alone: bool = False,
+        short: bool = False,
         surrogate: type[InputError] = CodecError,
     ) -> R:
         self._check_process()
         try:
-            return await self._writer.call(work, alone=alone)
+            # Who holds too few leases for that need not wait for others to come.
+            short = short and self._suits(len(self._held))
+            return await self._writer.call(work, alone=alone, short=short)
         except UnicodeEncodeError as exc:
             raise surrogate(f"text holds a lone surrogate: {exc.object!r:.80}") from exc
 

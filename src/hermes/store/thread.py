@@ -25,8 +25,11 @@ More = Callable[[], "Job | None"]
 Serve = Callable[[Connection, "Job", More], None]
 """Does a job, and more of them if it likes; their callers are woken when it returns."""
 
-ServeNow = Callable[[Connection, "Job"], bool]
-"""Does a job in the thread of its caller; False if it will not, and has done nothing."""
+ServeNow = Callable[[Connection, "Job", More], bool]
+"""Does a job, and more if it likes, in their callers' thread; False if it did none of them."""
+
+Suits = Callable[[int], bool]
+"""Whether so many jobs are better done in the thread of their callers."""
 
 
 class Job(Protocol):
@@ -103,10 +106,14 @@ class Doorbell:
     """Settles jobs in a loop on behalf of another thread.
 
     Does what `call_soon_threadsafe` does at half its cost, which is a good part of a short write.
+
+    Args:
+        loop: Where the callers wait.
+        then: Told in the loop how many jobs were settled.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self, loop: asyncio.AbstractEventLoop, then: Callable[[int], None]) -> None:
+        self._loop, self._then = loop, then
         self._jobs: deque[Job] = deque()
         self._inside, self._outside = os.pipe()
         os.set_blocking(self._inside, False)
@@ -131,8 +138,11 @@ class Doorbell:
         self._settle()
 
     def _settle(self) -> None:
+        count = 0
         while self._jobs:
             self._jobs.popleft().settle()
+            count += 1
+        self._then(count)
 
 
 class ConnectionThread:
@@ -141,6 +151,9 @@ class ConnectionThread:
     It works for the loop that starts it, which runs on asyncio. Every job is answered: should
     `serve` raise, what it had taken fails and all that comes after is refused, since nobody knows
     what state the connection is in.
+
+    Short jobs that come at the same moment are done in the loop's own thread where that suits them:
+    two threads that pass the interpreter to and fro at each statement need twice the time.
     """
 
     def __init__(
@@ -150,12 +163,15 @@ class ConnectionThread:
         connect: Callable[[], Connection],
         serve: Serve,
         serve_now: ServeNow | None = None,
+        suits: Suits | None = None,
     ) -> None:
         self._connect, self._serve, self._serve_now = connect, serve, serve_now
+        self._suits = suits
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
-        self._waiting = 0
+        self._waiting = self._handed_over = 0
+        self._gathered: deque[Job] = deque()
 
     async def start(self) -> None:
         """Open the connection; raises what `connect` raises.
@@ -163,7 +179,8 @@ class ConnectionThread:
         Whether it raises or not, `close` is to be called.
         """
         loop = asyncio.get_running_loop()
-        self._bell = Doorbell(loop)
+        self._bell = Doorbell(loop, self._have_settled)
+        self._handed_over = 1
         self._queue: SimpleQueue[Job] = SimpleQueue()
         self._taken: list[Job] = []
         self._opening: Request[None] = Request(loop, _no_work)
@@ -173,13 +190,16 @@ class ConnectionThread:
         self._loop = loop
         await self._opening.outcome()
 
-    async def call(self, work: Callable[[Cursor], R], *, alone: bool = False) -> R:
+    async def call(
+        self, work: Callable[[Cursor], R], *, alone: bool = False, short: bool = False
+    ) -> R:
         """Have `work` done in the thread.
 
         Args:
             work: What to do with a cursor.
             alone: The loop has nothing else to do that counts: the work may be done here and now
                 if the thread is idle.
+            short: It may be done in the loop's thread, together with others.
 
         Raises:
             StoreError: The store is not open, or was opened in another event loop.
@@ -194,7 +214,10 @@ class ConnectionThread:
         if alone and self._is_done_now(request):
             return request.answer()
         self._waiting += 1
-        self._queue.put(request)
+        if short and self._suits is not None:
+            self._gather(loop, request)
+        else:
+            self._hand_over(request)
         try:
             return await request.outcome()
         finally:
@@ -204,14 +227,74 @@ class ConnectionThread:
         """Whether the job could be done in this thread, the connection's own thread being idle."""
         if self._waiting or self._connection is None or self._serve_now is None:
             return False
-        return self._serve_now(self._connection, request)
+        return self._serve_now(self._connection, request, no_job)
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, job: Job) -> None:
+        """Keep a job until every coroutine that is ready by now has had its turn."""
+        if not self._gathered:
+            loop.call_soon(self._begin_gathered)
+        self._gathered.append(job)
+
+    def _begin_gathered(self) -> None:
+        if self._suits is None or not self._suits(len(self._gathered)):
+            self._hand_over_gathered()
+        elif not self._handed_over:
+            self._do_gathered()
+        # Else the thread is at work, and they begin when it has answered.
+
+    def _have_settled(self, count: int) -> None:
+        self._handed_over -= count
+        if self._handed_over:
+            self._hand_over_gathered()
+        elif self._gathered:
+            self._do_gathered()
+
+    def _do_gathered(self) -> None:
+        """Do the gathered jobs in this thread, or hand them over where that is refused."""
+        taken: list[Job] = []
+
+        def more() -> Job | None:
+            if not self._gathered:
+                return None
+            taken.append(self._gathered.popleft())
+            return taken[-1]
+
+        connection, serve = self._connection, self._serve_now
+        if connection is None or serve is None or (first := more()) is None:
+            self._hand_over_gathered()
+            return
+        try:
+            is_done = serve(connection, first, more)
+        except BaseException as exc:  # such as a second Ctrl-C: nobody may wait for ever
+            for job in taken:
+                job.fail(self._refusal(exc))
+                job.settle()
+            self._hand_over_gathered()
+            raise
+        if is_done:
+            for job in taken:
+                job.settle()
+        else:
+            self._gathered.extendleft(reversed(taken))
+            self._hand_over_gathered()
+        if self._gathered:
+            asyncio.get_running_loop().call_soon(self._begin_gathered)
+
+    def _hand_over(self, job: Job) -> None:
+        self._handed_over += 1
+        self._queue.put(job)
+
+    def _hand_over_gathered(self) -> None:
+        while self._gathered:
+            self._hand_over(self._gathered.popleft())
 
     async def close(self) -> None:
         """Finish what is queued, close the connection and end the thread."""
         if self._loop is None:
             return
         self._loop = self._connection = None
-        self._queue.put(self._closing)
+        self._hand_over_gathered()
+        self._hand_over(self._closing)
         try:
             await self._closing.outcome()
         finally:
@@ -269,6 +352,11 @@ class ConnectionThread:
             return None
         self._taken.append(job)
         return job
+
+
+def no_job() -> Job | None:
+    """There are no more."""
+    return None
 
 
 def _no_work(_: Cursor) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from hermes.core import json
 from hermes.core.clock import to_micros
@@ -48,8 +48,7 @@ class Stream:
     cancel_requested: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class Left(NamedTuple):
     """A leased message and its task, as an append of the lease's holder left them.
 
     Attributes:

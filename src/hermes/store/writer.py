@@ -11,13 +11,16 @@ from hermes.core.failpoints import hit
 from hermes.errors import StoreBrokenError
 from hermes.store.connection import translated
 from hermes.store.driver import Connection, Cursor
-from hermes.store.thread import Job, More
+from hermes.store.thread import Job, More, no_job
 
 GROUP_S = 0.005
 """A transaction takes up no further request after this time."""
 
 QUICK_S = 0.002
-"""Up to here a commit may hold up an event loop that has only this run to carry."""
+"""Up to here a transaction may hold up an event loop."""
+
+HAND_OVER_S = 0.000_012
+"""What it costs each job of a group to be done in another thread than its caller's."""
 
 _WEIGHT = 0.1
 
@@ -48,18 +51,23 @@ class GroupCommit:
     def serve(self, connection: Connection, job: Job, more: More) -> None:
         """Do `job` and those that wait behind it."""
         began = self._monotonic()
-        self._transact(connection.cursor(), job, more)
-        self._took(self._monotonic() - began)
+        others_s = self._transact(connection.cursor(), job, more)
+        self._took(self._monotonic() - began - others_s)
 
-    def serve_now(self, connection: Connection, job: Job) -> bool:
-        """Do `job` in the thread of its caller, if nobody would have to wait for that.
+    def suits(self, count: int) -> bool:
+        """Whether so many jobs are better done in their callers' thread: commits are that quick."""
+        return self._typical_s <= min(QUICK_S, count * HAND_OVER_S)
 
-        It spares two changes of thread, a fifth of a short write. Refused while another process
-        writes, while commits take longer than `QUICK_S`, and when the side file has to be tended
-        to.
+    def serve_now(self, connection: Connection, job: Job, more: More) -> bool:
+        """Do `job` and those behind it in the thread of their callers.
+
+        It spares two changes of thread for a write alone, and one for each statement where many
+        come at once. Refused while another process writes, while commits take longer than
+        `QUICK_S`, and when the side file has to be tended to.
 
         Returns:
-            False if it is refused; nothing was done then.
+            False if it is refused, or if each has to be done by itself, which may take a while;
+            nothing was done then.
         """
         if self._fault or self._typical_s > QUICK_S or self._is_busy():
             return False
@@ -74,22 +82,28 @@ class GroupCommit:
             self._refuse([job], exc)
             return True
         try:
-            self._work(cursor, job, _no_more)
+            others_s = self._work(cursor, [job], more, QUICK_S)
         except BaseException:  # such as a second Ctrl-C: it may come anywhere in this thread
             self._roll_back(cursor)
             raise
-        self._took(self._monotonic() - began)
+        if others_s is None:
+            return False
+        self._took(self._monotonic() - began - others_s)
         return True
 
     def _took(self, seconds: float) -> None:
-        self._typical_s += _WEIGHT * (min(seconds, 10 * QUICK_S) - self._typical_s)
+        self._typical_s += _WEIGHT * (min(seconds, 4 * QUICK_S) - self._typical_s)
 
-    def _transact(self, cursor: Cursor, first: Job, more: More) -> None:
-        """One transaction over `first` and whatever waits behind it."""
+    def _transact(self, cursor: Cursor, first: Job, more: More) -> float:
+        """One transaction over `first` and whatever waits behind it, or one for each.
+
+        Returns:
+            Seconds that the jobs behind the first one took.
+        """
         jobs = [first]
         if self._fault is not None:
             self._refuse(jobs, self._fault)
-            return
+            return 0.0
         try:
             hit("store.begin.before")
             cursor.execute("BEGIN IMMEDIATE")
@@ -98,27 +112,36 @@ class GroupCommit:
             while (waiting := more()) is not None:
                 jobs.append(waiting)
             self._refuse(jobs, exc)
-            return
-        self._work(cursor, first, more)
+            return 0.0
+        others_s = self._work(cursor, jobs, more, GROUP_S)
+        if others_s is None:
+            for each in jobs:
+                self._transact(cursor, each, no_job)
+        return others_s or 0.0
 
-    def _work(self, cursor: Cursor, first: Job, more: More) -> None:
-        """Do the jobs of a transaction that was begun, and end it."""
-        jobs = [first]
+    def _work(self, cursor: Cursor, jobs: list[Job], more: More, longest_s: float) -> float | None:
+        """Do the first job of a transaction that was begun, and more of them, and end it.
+
+        Returns:
+            Seconds that the jobs behind the first one took; None if all were undone, and each has
+            to be done by itself.
+        """
+        [first] = jobs
         try:
             first.run(cursor)  # needs no savepoint: there is nothing before it to keep
         except Exception as exc:  # told to the caller, whatever it is
             first.fail(translated(exc, self._path))
             self._roll_back(cursor)
-            return
-        until = self._monotonic() + GROUP_S
-        while self._monotonic() < until and (waiting := more()) is not None:
+            return 0.0
+        began = now = self._monotonic()
+        while now < began + longest_s and (waiting := more()) is not None:
             jobs.append(waiting)
             if not self._attempt(cursor, waiting):
                 self._roll_back(cursor)
-                for each in jobs:
-                    self._transact(cursor, each, _no_more)
-                return
+                return None
+            now = self._monotonic()
         self._commit(cursor, jobs)
+        return now - began
 
     def _attempt(self, cursor: Cursor, job: Job) -> bool:
         """Do a job behind others; False when the transaction around it is of no use any more.
@@ -166,7 +189,3 @@ class GroupCommit:
             f"a write to {self._path} failed ({exc}); this process writes no more to it",
             hint="check the disk, then start the process again",
         )
-
-
-def _no_more() -> Job | None:
-    return None

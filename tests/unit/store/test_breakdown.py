@@ -91,8 +91,8 @@ async def test_a_write_that_cannot_be_taken_back_ends_all_writing(path: Path) ->
 
 
 async def late_end(store: SQLiteStore, lease: Lease) -> None:
-    """A write that is refused when it has taken its message out already: its event is too far."""
-    await store.finish(lease, [progress("task_1", 99)])
+    """A write that is refused when it has put its message aside already: its event is too far."""
+    await store.fail(lease, [progress("task_1", 99)], retry_at=None, reason="broken")
 
 
 async def test_what_a_refused_write_has_written_is_undone_and_the_others_are_kept(
