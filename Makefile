@@ -11,6 +11,8 @@ ARGS ?=
 PYTEST := $(BIN)/python -m pytest --quiet
 
 export PYTHON
+# The tests start Python hundreds of times: what is compiled once has to be kept.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile

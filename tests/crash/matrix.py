@@ -90,21 +90,28 @@ def report(test: CrashTest, given: argparse.Namespace) -> None:
 def outcomes(test: CrashTest, given: argparse.Namespace) -> Iterator[Outcome]:
     match given.mode:
         case "crash":
-            yield from map(test.crash, chosen(test.points, given))
+            yield from map(test.crash, in_order(test.points, given))
         case "freeze":
-            yield from map(test.freeze, chosen(test.freezing_points(), given))
+            yield from map(test.freeze, in_order(test.freezing_points(), given))
         case "pairs":
             yield from test.pairs(given.count or 20, seed=given.seed)
         case _:
             return
 
 
-def chosen(points: list[Point], given: argparse.Namespace) -> list[Point]:
-    """All of them, or so many at random, in their order."""
+def in_order(points: list[Point], given: argparse.Namespace) -> list[Point]:
+    """Those to go through: all, or so many at random."""
+    some = points if given.count is None else chosen(points, given.count, seed=given.seed)
+    return some[::-1] if given.from_end else some
+
+
+def chosen(points: list[Point], count: int, *, seed: int) -> list[Point]:
+    """So many at random, in their order; one of each kind among them, if there are that many."""
     places = list(range(len(points)))
-    if given.count is not None and given.count < len(points):
-        places = sorted(random.Random(given.seed).sample(places, given.count))
-    return [points[place] for place in (reversed(places) if given.from_end else places)]
+    random.Random(seed).shuffle(places)
+    of_each_kind = set({points[place].name: place for place in places}.values())
+    places.sort(key=lambda place: place not in of_each_kind)
+    return [points[place] for place in sorted(places[:count])]
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from hermes.cli import invoke
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "log_report"
@@ -65,18 +67,28 @@ def received(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def journal(folder: Path) -> list[dict[str, object]]:
-    process = hermes(folder, "trace", "last", "--format", "jsonl")
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    return [json.loads(line) for line in out.splitlines()]
+@pytest.fixture
+def look(workdir: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """What a command prints that only looks: it needs no process of its own."""
+
+    def run(*words: str) -> str:
+        code = invoke(words)
+        said = capsys.readouterr()
+        assert code == 0, said.err
+        return said.out
+
+    return run
+
+
+def journal(look: Callable[..., str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in look("trace", "last", "--format", "jsonl").splitlines()]
 
 
 @pytest.mark.parametrize(
     "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 60))]
 )
 def test_a_killed_report_is_resumed_and_the_message_arrives_once(
-    tmp_path: Path, webhook: str, seed: int
+    tmp_path: Path, webhook: str, seed: int, look: Callable[..., str]
 ) -> None:
     chance = random.Random(seed)
     process = hermes(tmp_path, *run_words(webhook))
@@ -88,14 +100,13 @@ def test_a_killed_report_is_resumed_and_the_message_arrives_once(
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
 
-    listed = hermes(tmp_path, "tasks", "--json")
-    tasks = answer_of(listed)["tasks"]
+    tasks = json.loads(look("tasks", "--json"))["tasks"]
     assert isinstance(tasks, list)
     finished_before: set[str] = set()
     if tasks:
         finished_before = {
             str(line["data"]["name"])  # pyright: ignore[reportIndexIssue, reportUnknownArgumentType]  # JSON
-            for line in journal(tmp_path)
+            for line in journal(look)
             if line["type"] == "tool.returned"
         }
         result = answer_of(hermes(tmp_path, "resume", "last", "--json"))
@@ -111,6 +122,6 @@ def test_a_killed_report_is_resumed_and_the_message_arrives_once(
     ]
     if "send_webhook" in finished_before:
         assert len(posts) == 1, "a finished call ran again"
-    types = [line["type"] for line in journal(tmp_path)]
+    types = [line["type"] for line in journal(look)]
     assert types.count("task.settled") == 1
     assert types.count("tool.returned") == 3

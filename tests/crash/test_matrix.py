@@ -7,33 +7,48 @@ from collections.abc import Callable
 
 import pytest
 
+from hermes.testing.faults import Point
+from tests.crash.matrix import chosen
 from tests.crash.running import matrix
 from tests.crash.scenarios import ALL
 
 Tell = Callable[[str], None]
 
 DATABASES = ("sqlite", "postgres")
+SAMPLE = 40
+
+
+def test_many_points_are_others_at_each_seed_and_one_of_each_kind_always() -> None:
+    points = [Point(name=name, nth=nth) for name in ("commit", "tool") for nth in range(1, 50)]
+    points.append(Point(name="stop", nth=1))
+    several = [chosen(points, 10, seed=seed) for seed in range(20)]
+
+    for some in several:
+        assert {point.name for point in some} == {"commit", "tool", "stop"}
+        assert len(some) == 10
+        assert some == [point for point in points if point in some]
+    assert len({tuple(some) for some in several}) == 20
+    assert chosen(points, 10, seed=3) == several[3]
+    assert chosen(points, 1000, seed=1) == points
 
 
 @pytest.mark.parametrize("scenario", list(ALL))
-def test_a_run_killed_at_any_point_comes_to_the_same_end(scenario: str, tell: Tell) -> None:
-    _survives(tell, "sqlite", scenario, "crash")
-
-
-@pytest.mark.parametrize("scenario", list(ALL))
-def test_a_run_on_postgresql_killed_at_any_of_many_points_comes_to_the_same_end(
-    scenario: str, tell: Tell
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_run_killed_at_any_of_many_points_comes_to_the_same_end(
+    database: str, scenario: str, tell: Tell
 ) -> None:
-    seed = random.randrange(10**6)  # others at each time; all of them in `make soak`
-    _survives(tell, "postgres", scenario, "crash", "--count", "40", "--seed", str(seed))
+    """At one point of each kind at least; `make soak` goes through all of them."""
+    seed = random.randrange(10**6)  # others at each time
+    _survives(tell, database, scenario, "crash", "--count", str(SAMPLE), "--seed", str(seed))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("scenario", list(ALL))
-def test_a_run_on_postgresql_killed_at_any_point_comes_to_the_same_end(
-    scenario: str, tell: Tell
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_run_killed_at_any_point_comes_to_the_same_end(
+    database: str, scenario: str, tell: Tell
 ) -> None:
-    _survives(tell, "postgres", scenario, "crash")
+    _survives(tell, database, scenario, "crash")
 
 
 def _survives(tell: Tell, database: str, scenario: str, mode: str, *words: str) -> None:
