@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Protocol
 from uuid import UUID, uuid5
 
-from uuid_utils import compat
+import uuid_utils
 
-NewUUID = Callable[[], UUID]
+
+class AnyUUID(Protocol):
+    """A UUID of whichever library; its `str` is the usual form."""
+
+    @property
+    def hex(self) -> str:
+        """32 lower-case hex digits."""
+        ...
+
+
+NewUUID = Callable[[], AnyUUID]
 """Where new ids come from; tests pass a counter."""
 
 
-def uuid7() -> UUID:
+def uuid7() -> AnyUUID:
     """A new time-ordered UUID (RFC 9562, version 7)."""
-    return compat.uuid7()
+    return uuid_utils.uuid7()
 
 
 def task_id(new: NewUUID = uuid7) -> str:

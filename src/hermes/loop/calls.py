@@ -213,7 +213,7 @@ class Calls:
 
     async def _run_wave(self, wave: Sequence[Ready]) -> list[Held]:
         """Run what may run; what the others, or these themselves, have to wait for."""
-        if len(wave) == 1:
+        if len(wave) == 1 and wave[0].prepared.tool.concurrency is not None:
             async with self._place(wave[0]) as is_free:
                 return await self._begin_and_run(wave) if is_free else []
         return await self._begin_and_run(wave)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
-from contextlib import contextmanager
-
-import anyio
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from hermes.core.clock import Clock
 from hermes.errors import ModelError
@@ -30,20 +27,10 @@ class Deadline:
         self._total_s, self._peer, self._clock = total_s, peer, clock
         self._at_s = clock.monotonic() + total_s
 
-    @contextmanager
-    def over(self) -> Generator[None]:
-        """Stop the block when the time is over; nothing in it may give control to a caller.
-
-        Raises:
-            ModelError: It was.
-        """
-        left_s = self._at_s - self._clock.monotonic()
-        if left_s <= 0:
-            raise self._late()
-        with anyio.move_on_after(left_s) as scope:
-            yield
-        if scope.cancelled_caught:
-            raise self._late()
+    def check(self) -> None:
+        """Raise ModelError if the time is over."""
+        if self._clock.monotonic() > self._at_s:
+            raise self.late()
 
     async def each(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         """The chunks that come in time; where none comes, the longest silence is the bound.
@@ -52,11 +39,11 @@ class Deadline:
             ModelError: The time was over before they ended.
         """
         async for chunk in chunks:
-            if self._clock.monotonic() > self._at_s:
-                raise self._late()
+            self.check()
             yield chunk
 
-    def _late(self) -> ModelError:
+    def late(self) -> ModelError:
+        """The error of a request whose time is over."""
         return ModelError(
             f"{self._peer} had not ended its reply after {self._total_s:g} s",
             code="timeout",

@@ -108,9 +108,12 @@ class Incoming:
         chunks: The body as it comes; late ones raise a `ModelError`.
     """
 
-    status: int
     kind: str
     chunks: AsyncGenerator[bytes]
+
+
+def _kind_of(response: httpx2.Response) -> str:
+    return response.headers.get("content-type", "")
 
 
 def _basic(user: str, password: str) -> str:
@@ -182,15 +185,13 @@ class Connection:
         """
         parts: list[bytes] = []
         try:
-            async with self.open(body) as incoming:
-                await self._read(incoming, parts)
+            return await self._whole(body, parts)
         except ModelError as exc:
             # Blank lines only keep the connection alive: no reply has begun then.
             written = b"".join(parts).strip()
             if written and exc.code != "bad_reply":
                 charge(exc, estimated_usage(prompt=body, written=written, prices=prices))
             raise
-        return Answer(status=incoming.status, kind=incoming.kind, body=b"".join(parts))
 
     @asynccontextmanager
     async def open(self, body: bytes) -> AsyncGenerator[Incoming]:
@@ -202,24 +203,55 @@ class Connection:
         """
         import httpx2
 
-        response: httpx2.Response | None = None
         deadline = Deadline(self._total_s, peer=self.peer, clock=self._clock)
         with self._client() as client:
             try:
-                with deadline.over():
-                    response = await client.send(
-                        self._request(body), stream=True, auth=self._auth, follow_redirects=False
-                    )
-                    if not response.is_success:
-                        raise await self._refusal(response)
-                async with aclosing(deadline.each(response.aiter_bytes())) as chunks:
-                    kind = response.headers.get("content-type", "")
-                    yield Incoming(status=response.status_code, kind=kind, chunks=chunks)
+                response = await self._begun(client, body, deadline)
+                try:
+                    async with aclosing(deadline.each(response.aiter_bytes())) as chunks:
+                        yield Incoming(kind=_kind_of(response), chunks=chunks)
+                finally:
+                    await response.aclose()
             except httpx2.HTTPError as exc:
                 raise self._unreachable(exc) from exc
-            finally:
-                if response is not None:
+
+    async def _whole(self, body: bytes, parts: list[bytes]) -> Answer:
+        """As `open`, with all of the content; what has come of it is in `parts` meanwhile."""
+        import httpx2
+
+        deadline, size = Deadline(self._total_s, peer=self.peer, clock=self._clock), 0
+        with self._client() as client:
+            try:
+                response = await self._begun(client, body, deadline)
+                try:
+                    async for part in response.aiter_bytes():
+                        deadline.check()
+                        parts.append(part)
+                        size += len(part)
+                        if size > MAX_REPLY_BYTES:
+                            raise self._too_large()
+                finally:
                     await response.aclose()
+            except httpx2.HTTPError as exc:
+                raise self._unreachable(exc) from exc
+        content = b"".join(parts)
+        return Answer(status=response.status_code, kind=_kind_of(response), body=content)
+
+    async def _begun(
+        self, client: httpx2.AsyncClient, body: bytes, deadline: Deadline
+    ) -> httpx2.Response:
+        """The answer, successful, of which only the head has come."""
+        with anyio.move_on_after(self._total_s):
+            response = await client.send(
+                self._request(body), stream=True, auth=self._auth, follow_redirects=False
+            )
+            if response.is_success:
+                return response
+            try:
+                raise await self._refusal(response)
+            finally:
+                await response.aclose()
+        raise deadline.late()
 
     async def drain(self, chunks: AsyncIterator[bytes]) -> None:
         """Read what follows the end of a stream, shortly, so that the connection can be reused.
@@ -264,16 +296,11 @@ class Connection:
             extensions=self._extensions,
         )
 
-    async def _read(self, incoming: Incoming, parts: list[bytes]) -> None:
-        size = 0
-        async for part in incoming.chunks:
-            parts.append(part)
-            size += len(part)
-            if size > MAX_REPLY_BYTES:
-                raise ModelError(
-                    f"{self.peer} sent more than {MAX_REPLY_BYTES // 2**20} MiB in one reply",
-                    code="bad_reply",
-                )
+    def _too_large(self) -> ModelError:
+        return ModelError(
+            f"{self.peer} sent more than {MAX_REPLY_BYTES // 2**20} MiB in one reply",
+            code="bad_reply",
+        )
 
     async def _refusal(self, response: httpx2.Response) -> ModelError:
         content = b""
@@ -284,7 +311,7 @@ class Connection:
         return fault_of_status(
             Answer(
                 status=response.status_code,
-                kind=response.headers.get("content-type", ""),
+                kind=_kind_of(response),
                 body=content,
             ),
             self.peer,

@@ -12,6 +12,7 @@ from hermes.tools.schema import Schema, outline
 from .exact import Repair, may_round
 from .fits import Enough, TooComplex
 from .fitting import Fitter
+from .quick import looks_of
 from .reading import Unreadable, read_document
 from .text_calls import ParseError, ToolCall, unusable, written_calls
 
@@ -72,6 +73,8 @@ def read_arguments(
         document = read_document(raw, effect=effect)
     except Unreadable as exc:
         return _error(f"the arguments could not be read: {exc}; expected: {outline(schema)}")
+    if looks_of(schema).of(schema)(document.values) and not may_round(document.text):
+        return Arguments(values=document.values, repairs=document.repairs)
     fitter = Fitter(schema, effect=effect, spell=document.spell, size=len(document.text))
     try:
         values = fitter.fit(schema, document.values, closed="properties" in schema)

@@ -44,7 +44,7 @@ from .exact import (
 from .examples import WORDS, such_as
 from .fits import Enough, Spell, TooComplex
 from .objects import fit_object
-from .quick import QuickLooks
+from .quick import looks_of
 from .scalars import conversions
 from .shapes import reshaped
 from .texts import misfit, nearest
@@ -94,7 +94,7 @@ class Fitter:
         self.root, self.spell = root, spell
         self.effect: Effect = effect
         self._visits_left = [min(_MAX_VISITS, _MIN_VISITS + int(_VISITS_PER_CHARACTER * size))]
-        self.quick = QuickLooks(root)
+        self.quick = looks_of(root)
         self.repairs: list[Repair] = []
         self.problems: list[str] = []
 

@@ -26,6 +26,7 @@ _TEXT = frozenset({"minLength", "maxLength"})
 _NUMBER = frozenset({"minimum", "maximum"})
 _OBJECT = frozenset({"type", "properties", "required", "additionalProperties"})
 _LEVELS = 3
+_KEPT = 256
 _NONE: frozenset[type] = frozenset()
 
 
@@ -40,10 +41,14 @@ def always(_: object) -> bool:
 
 
 class QuickLooks:
-    """Looks for the parts of one schema, each made once."""
+    """Looks for the parts of one schema, each made once.
+
+    Attributes:
+        root: The schema.
+    """
 
     def __init__(self, root: Schema) -> None:
-        self._root = root
+        self.root = root
         self._made: dict[tuple[int, int], Look] = {}
 
     def of(self, schema: object, *, levels: int = _LEVELS) -> Look:
@@ -56,7 +61,7 @@ class QuickLooks:
         look = self._made.get((id(schema), levels))
         if look is None:
             node = as_object(schema)
-            node = followed(self._root, node) if node is not None else None
+            node = followed(self.root, node) if node is not None else None
             if node is None:
                 look = always if schema is True else never
             else:
@@ -104,6 +109,19 @@ class QuickLooks:
             return all(name in looks and looks[name](item) for name, item in given.items())
 
         return look
+
+
+_LOOKS: dict[int, QuickLooks] = {}
+
+
+def looks_of(root: Schema) -> QuickLooks:
+    """The looks of a schema, kept for the next call: tools keep their schemas."""
+    found = _LOOKS.get(id(root))
+    if found is None:
+        if len(_LOOKS) >= _KEPT:
+            _LOOKS.clear()
+        found = _LOOKS[id(root)] = QuickLooks(root)  # holds the root, so that its id stays its own
+    return found
 
 
 def _each(look: Look) -> Look:
