@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import anyio
 
@@ -180,7 +179,8 @@ def _explain(family: Family, response: AgentResponse) -> list[str]:
     if not task.state.is_terminal:
         ended = {wait.wait_id for wait in family.waits if wait.ended}
         pending = tuple(item for item in response.pending if item.wait_id not in ended)
-        lines.extend(["", *output.explanation(replace(response, pending=pending))])
+        waits = [line for item in pending for line in output.waiting(item, task.task_id)]
+        lines.extend(["", *waits])
         lines.extend(reasons(family.held_up_by))
     if task.state.is_terminal and task.state != TaskState.SUCCEEDED:
         lines.extend(["", *output.explanation(response)])

@@ -10,6 +10,7 @@ from typing import cast
 from hermes.core import json
 from hermes.core.clock import from_micros, to_micros
 from hermes.store.driver import Row
+from hermes.store.rules import PLACE_LAG_US
 
 TYPES = frozenset(
     {
@@ -49,7 +50,8 @@ class Deed:
 
 def deed_values(after: Place, since: datetime | None, limit: int) -> dict[str, int]:
     """What the query takes."""
-    first = 0 if since is None else to_micros(since)
+    # A task at work may stand a little too early in the database.
+    first = 0 if since is None else to_micros(since) - PLACE_LAG_US
     return {"task": after[0], "seq": after[1], "since": first, "limit": limit}
 
 

@@ -31,7 +31,7 @@ from hermes.store.rows import (
     read_lease,
     read_todo,
 )
-from hermes.store.rules import advance, check_stream, claim_effect, settles_again
+from hermes.store.rules import PLACE_LAG_US, advance, check_stream, claim_effect, settles_again
 from hermes.store.values import EffectRow, Lease, Submitted
 
 
@@ -53,6 +53,7 @@ class Left(NamedTuple):
 
     Attributes:
         encoded: The status as it is stored.
+        placed_at: Its place in the list of the last changed, which may lag by `PLACE_LAG_US`.
     """
 
     place: int
@@ -60,6 +61,7 @@ class Left(NamedTuple):
     trace_id: str
     status: TaskStatus
     encoded: bytes
+    placed_at: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +183,7 @@ def append(
         trace_id=held.stream.trace_id,
         status=status,
         encoded=encode_status(status),
+        placed_at=to_micros(status.updated_at),
     )
 
 
@@ -195,10 +198,14 @@ def _append_next(cursor: Cursor, lease: Lease, batch: Batch, left: Left) -> Left
         return None  # the whole transaction finds out, and tells
     if status.state != left.status.state:
         return None
-    encoded = encode_status(status)
-    change = (to_micros(status.updated_at), encoded, left.key, left.encoded)
+    encoded, at = encode_status(status), to_micros(status.updated_at)
     fence = (left.place, lease.message.message_id, lease.worker_id, lease.token)
-    cursor.execute(sql("update_next_status"), (*change, *fence))
+    if 0 <= at - left.placed_at < PLACE_LAG_US:
+        at = left.placed_at
+        cursor.execute(sql("update_next_status"), (encoded, left.key, left.encoded, *fence))
+    else:
+        change = (at, encoded, left.key, left.encoded)
+        cursor.execute(sql("update_next_status_and_place"), (*change, *fence))
     if cursor.connection.changes() != 1:
         return None
     _insert(cursor, left.key, lease.token, batch)
@@ -208,6 +215,7 @@ def _append_next(cursor: Cursor, lease: Lease, batch: Batch, left: Left) -> Left
         trace_id=left.trace_id,
         status=status,
         encoded=encoded,
+        placed_at=at,
     )
 
 

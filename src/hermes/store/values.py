@@ -74,7 +74,7 @@ class TaskQuery:
         states: Only tasks in one of these; empty for any.
         parent_id: Only children of this task.
         limit: At most so many, from 1 to `MAX_TASKS`.
-        order_by: The newest first, or the last changed first.
+        order_by: The newest first, or the last changed first, to the second while at work.
         before: Id of a task; only tasks that come after it in this order, where it stands now.
     """
 

@@ -76,7 +76,8 @@ def test_show_says_that_an_end_was_asked_for(cli: Cli) -> None:
         ),
         (
             Pending(kind="children", path="/turn1/tool1", name="t", text="2 of 3 settled"),
-            "waits for its children: 2 of 3 settled",
+            "waits for its children: 2 of 3 settled|"
+            "next: `hermes worker` carries them, or `hermes resume task_1` does it here",
         ),
     ],
     ids=["time", "event", "children"],

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +27,7 @@ from hermes.store import SQLiteStore, TaskQuery
 from hermes.store.driver import Connection, connect
 from hermes.store.queries import migrations
 from hermes.store.sqlite import Synchronous
-from hermes.testing.clock import FakeClock
+from hermes.testing.clock import START, FakeClock
 from tests.journal import WORKER, enroll, message, progress, start, submit, texts
 
 
@@ -565,3 +566,19 @@ async def test_two_stores_on_one_file_see_each_other(store: SQLiteStore, path: P
         await store.append(lease, [progress("task_1", 5, "then here")])
         assert await texts(other) == ["from the other", "then here"]
         assert await other.claim(WORKER) == []
+
+
+async def test_a_task_at_work_moves_among_the_last_changed_once_a_second(path: Path) -> None:
+    async with store_at(path) as store:
+        first = await start(store, "task_1")
+        await start(store, "task_2")
+        order = TaskQuery(order_by="updated")
+
+        async def at(seconds: float, seq: int) -> list[str]:
+            when = START + timedelta(seconds=seconds)
+            await store.append(first, [replace(progress("task_1", seq), at=when)])
+            assert (await store.task("task_1")).status.updated_at == when
+            return [task.task_id for task in await store.tasks(order)]
+
+        assert await at(0.5, 4) == ["task_2", "task_1"]
+        assert await at(1.5, 5) == ["task_1", "task_2"]

@@ -17,6 +17,13 @@ UPDATE task SET updated_at = ?, status = ? WHERE key = ?;
 
 -- name: update_next_status
 -- Only while the task stands as its holder left it, and the lease is still his.
+UPDATE task SET status = ?
+WHERE key = ? AND status = ? AND EXISTS (
+    SELECT 1 FROM message
+    WHERE place = ? AND message_id = ? AND state = 'leased' AND worker_id = ? AND token = ?
+);
+
+-- name: update_next_status_and_place
 UPDATE task SET updated_at = ?, status = ?
 WHERE key = ? AND status = ? AND EXISTS (
     SELECT 1 FROM message
