@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hermes.core import json
 from hermes.core.chat import (
     AssistantMessage,
     ChatMessage,
     SystemMessage,
     ToolMessage,
-    ToolSpec,
     UserMessage,
     estimate_tokens,
     outside_line,
@@ -38,14 +36,14 @@ class Context:
 
     Args:
         opening: What stands before the conversation.
-        tools: All that may ever be offered.
+        tools_tokens: Of all tools that may ever be offered, estimated.
 
     Attributes:
         rules: The system message; "" if there is none.
     """
 
-    def __init__(self, opening: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> None:
-        self._opening, self._tools = opening, tools
+    def __init__(self, opening: Sequence[ChatMessage], *, tools_tokens: int = 0) -> None:
+        self._opening, self._tools_tokens = opening, tools_tokens
         self.rules = next((item.text for item in opening if isinstance(item, SystemMessage)), "")
         self._made: ContextCompacted | None = None
         self._middle: list[ChatMessage] = []
@@ -114,9 +112,7 @@ class Context:
     def fixed(self) -> int:
         """Tokens of what every request carries, estimated: the opening and the tools."""
         if self._fixed is None:
-            specs = [[spec.name, spec.description, spec.parameters] for spec in self._tools]
-            tools = estimate_tokens(json.dumps(specs)) if specs else 0
-            self._fixed = tools + tokens_of(self._opening)
+            self._fixed = self._tools_tokens + tokens_of(self._opening)
         return self._fixed
 
     def recent(self, state: RunState) -> Sequence[ChatMessage]:

@@ -72,7 +72,7 @@ class Run:
         self._purse = purse_of(setup, journal)
         self._calls = Calls(setup, journal, reader, clock, guard, self._purse)
         self._offer = Offer(setup, guard)
-        self._context = Context(setup.opening, setup.registry.specs)
+        self._context = Context(setup.opening, tools_tokens=setup.registry.tokens)
         self._compaction = Compaction(setup, journal, self._context, excess=self._excess_beside)
         self._system = ""
 

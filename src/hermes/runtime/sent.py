@@ -126,7 +126,7 @@ async def sent(
     found = drifts(codes[-1], now) if codes else []
     changes = [f"the program has changed: {each}" for each in found]
     if intent.purpose == "compaction":
-        maker = SummaryRequest(Context((), ()), goal=task.spec.goal, rules=rules or INSTRUCTION)
+        maker = SummaryRequest(Context(()), goal=task.spec.goal, rules=rules or INSTRUCTION)
         rule, text = maker.build(state, intent).messages
         parts = (Part(name="system", messages=(rule,)), Part(name="transcript", messages=(text,)))
         return replace(bare, parts=parts, differences=(*faults, *changes))
@@ -135,7 +135,7 @@ async def sent(
         faults.append("what stands before the conversation is not to the letter what was sent")
     if present.digest != intent.tools:
         faults.append("the tools are not those that were offered: the present ones are shown")
-    parts = _parts(Context(first, ()), state, intent, first)
+    parts = _parts(Context(first), state, intent, first)
     count = sum(len(part.messages) for part in parts) - bool(intent.repair)
     if count != intent.history:
         faults.append(f"{intent.history} messages were sent, and {count} are shown")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from hermes.core.chat import ToolSpec
-from hermes.core.json import digest
+from hermes.core.chat import ToolSpec, estimate_tokens
+from hermes.core.json import digest, dumps
 from hermes.core.problems import did_you_mean
 from hermes.errors import ConfigError, ToolDefinitionError
 
@@ -44,6 +44,12 @@ class ToolRegistry:
     def digest(self) -> str:
         """Of all specs: what a model was offered."""
         return digest([[spec.name, spec.description, spec.parameters] for spec in self.specs])
+
+    @cached_property
+    def tokens(self) -> int:
+        """Of all specs in a request, estimated."""
+        listed = [[spec.name, spec.description, spec.parameters] for spec in self.specs]
+        return estimate_tokens(dumps(listed)) if listed else 0
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name, to the letter."""

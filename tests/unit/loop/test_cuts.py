@@ -64,7 +64,7 @@ def test_r023_every_cut_makes_a_valid_request(place: int) -> None:
             before_tokens=2,
             after_tokens=1,
         )
-        request = ModelRequest(messages=Context(OPENING, ()).messages(state, INTENT))
+        request = ModelRequest(messages=Context(OPENING).messages(state, INTENT))
         body = BodyBuilder("m", profile=Profile(name="m")).build(request, stream=False)
 
         strict.check("openai", body)
