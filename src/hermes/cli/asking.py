@@ -125,9 +125,9 @@ def _value(value: object) -> str:
 def _ask(review: Review) -> Decision | None:
     _show(question(review))
     while True:
-        sys.stderr.write("make this call? y = yes, n = no, Enter = later: ")
-        sys.stderr.flush()
         try:
+            sys.stderr.write("make this call? y = yes, n = no, Enter = later: ")
+            sys.stderr.flush()
             line = sys.stdin.readline()
         except UnicodeDecodeError:
             continue
