@@ -119,7 +119,7 @@ class PostgresStore:
         try:
             await opened.hints.close()
         finally:
-            await opened.pool.close_idle()
+            await opened.pool.close()
 
     async def submit(
         self, records: Sequence[Recorded], message: Message, *, claim_for: str | None = None

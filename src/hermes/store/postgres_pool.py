@@ -32,6 +32,7 @@ class Pool:
         self._address, self.size, self._wait_s = address, size, wait_s
         self._free = anyio.Semaphore(size)
         self._idle: deque[tuple[Connection, float]] = deque()
+        self._is_closed = False
 
     @asynccontextmanager
     async def lend(self) -> AsyncGenerator[Connection]:
@@ -52,6 +53,11 @@ class Pool:
                 await self._give_back(connection)
         finally:
             self._free.release()
+
+    async def close(self) -> None:
+        """Close what nobody uses, and the others once they are given back."""
+        self._is_closed = True
+        await self.close_idle()
 
     async def close_idle(self) -> None:
         """Close what nobody uses; after one connection broke, the others are likely to be dead."""
@@ -80,7 +86,7 @@ class Pool:
     async def _give_back(self, connection: Connection) -> None:
         if connection.closed:
             return
-        if connection.info.transaction_status.name != "IDLE":
+        if self._is_closed or connection.info.transaction_status.name != "IDLE":
             await connection.close()
             return
         now = anyio.current_time()

@@ -15,6 +15,7 @@ from hermes.core.task import TaskState, TaskStatus
 from hermes.errors import CodecError, ConcurrencyError, ConflictError, StaleLeaseError
 from hermes.store import Lease, Store
 from hermes.store.postgres import PostgresStore
+from hermes.store.postgres_connection import read_address
 from hermes.store.postgres_group import GroupCommit
 from hermes.store.postgres_pool import Pool
 from hermes.store.postgres_quick import NextAppend, Written
@@ -244,3 +245,13 @@ async def test_who_is_cancelled_is_held_and_the_others_are_written(store: Store)
 
     assert [type(each) if each else None for each in told] == [None, asyncio.CancelledError, None]
     assert await seqs(store, leases) == [4, 4, 4]
+
+
+async def test_a_connection_that_is_lent_while_the_pool_is_closed_is_closed_when_it_comes_back(
+    url: str,
+) -> None:
+    pool = Pool(read_address(url), size=2, wait_s=5.0)
+    async with pool.lend() as connection:
+        await pool.close()
+        await connection.execute("SELECT 1")
+    assert connection.closed
