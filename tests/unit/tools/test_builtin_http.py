@@ -263,7 +263,7 @@ async def test_a_file_is_no_page() -> None:
 
 
 async def test_a_page_that_keeps_its_reader_busy_is_given_up() -> None:
-    busy = Reply(headers={"content-type": "text/html"}, body=b"<select>" + b"<option>" * 12_000)
+    busy = Reply(headers={"content-type": "text/html"}, body=b"<select>" + b"<option>" * 40_000)
     with pytest.raises(ToolError, match=r"reading it takes longer than 1 s") as caught:
         await fetched(busy, read_s=1)
     assert caught.value.code == "unreadable_page"
