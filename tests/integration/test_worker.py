@@ -151,7 +151,8 @@ async def test_an_unknown_agent_is_tried_again_and_then_put_before_a_person(site
         async with site.hermes("worker", "--once") as worker:
             assert await worker.wait() == 0
         [row] = await app.store.messages()
-        assert (row.state, row.attempts) == ("delayed", 1)
+        assert row.state == "delayed"
+        assert 1 <= row.attempts <= 2  # twice, where the worker takes longer than the pause
         assert "knows agent 'other'" in row.reason
         assert await is_in(app, ids[0], "waiting")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from collections.abc import Sequence
 from typing import Literal
@@ -23,6 +24,7 @@ from .reviews import login_name
 Decision = Literal["approve", "reject"]
 
 _VALUE_CHARS = 600
+_LISTEN_S = 0.2
 _YES = ("y", "yes", "是")
 _NO = ("n", "no", "否")
 _FLAGS: dict[Decision, str] = {"approve": "--yes", "reject": "--deny"}
@@ -128,7 +130,7 @@ def _ask(review: Review) -> Decision | None:
         try:
             sys.stderr.write("make this call? y = yes, n = no, Enter = later: ")
             sys.stderr.flush()
-            line = sys.stdin.readline()
+            line = _typed_line()
         except UnicodeDecodeError:
             continue
         except KeyboardInterrupt:
@@ -141,6 +143,17 @@ def _ask(review: Review) -> Decision | None:
             return "approve"
         if word in _NO:
             return "reject"
+
+
+def _typed_line() -> str:
+    """A line from the terminal.
+
+    A Ctrl-C just before a read begins would be heard only when the read ends, so the wait is
+    in short pieces. No line can lie unseen in a buffer: a terminal gives one a read.
+    """
+    while not select.select([sys.stdin], [], [], _LISTEN_S)[0]:
+        pass
+    return sys.stdin.readline()
 
 
 def _show(lines: Sequence[str]) -> None:

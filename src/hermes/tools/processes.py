@@ -163,10 +163,13 @@ class Guarded:
     async def ended(self) -> None:
         """Wait until the program and all that it started are gone."""
         loop = asyncio.get_running_loop()
-        while data := await loop.sock_recv(self._control, 1024):
-            *lines, self._heard = (self._heard + data).split(b"\n")
-            for line in lines:
-                self._hear(line.decode())
+        # A guard that ends before it reads our last word resets the connection; all of its own
+        # words come first.
+        with suppress(ConnectionResetError):
+            while data := await loop.sock_recv(self._control, 1024):
+                *lines, self._heard = (self._heard + data).split(b"\n")
+                for line in lines:
+                    self._hear(line.decode())
 
     def exit_code(self, args: Sequence[str]) -> int:
         """How the program ended.

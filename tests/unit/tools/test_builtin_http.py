@@ -217,7 +217,7 @@ PAGE = """<html><head><title> 退货 报告 </title></head><body><nav>menu</nav>
 
 async def fetched(reply: Reply, *, read_s: float = 10) -> dict[str, object]:
     async with Web(lambda _: reply, names=NAMES) as web:
-        page = PageTools(web.client(), clock=FakeClock(), read_s=read_s)
+        page = PageTools(web.client(max_bytes=500_000), clock=FakeClock(), read_s=read_s)
         return await page.fetch_page(f"{URL}?key=Zq9")
 
 
@@ -263,7 +263,7 @@ async def test_a_file_is_no_page() -> None:
 
 
 async def test_a_page_that_keeps_its_reader_busy_is_given_up() -> None:
-    busy = Reply(headers={"content-type": "text/html"}, body=b"<select>" + b"<option>" * 40_000)
+    busy = Reply(headers={"content-type": "text/html"}, body=b"<div>" * 60_000)
     with pytest.raises(ToolError, match=r"reading it takes longer than 1 s") as caught:
         await fetched(busy, read_s=1)
     assert caught.value.code == "unreadable_page"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 import time
 import uuid
@@ -16,7 +17,7 @@ import pytest
 
 from hermes.errors import NotDone, ToolError
 from hermes.tools.process_guard import descendants
-from hermes.tools.processes import ProcessTimeout, run_process
+from hermes.tools.processes import Guarded, ProcessTimeout, run_process
 
 CROWD = """
 sleep 600 &
@@ -128,6 +129,20 @@ async def test_a_cancelled_call_ends_the_whole_tree(mark: str) -> None:
     assert scope.cancelled_caught
     assert left(mark) == []
     assert time.monotonic() - began < 3
+
+
+async def test_a_guard_that_ends_before_it_reads_the_last_word_is_no_fault() -> None:
+    async with await anyio.open_process(["true"]) as process:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours, theirs:
+            command = Guarded(process, ours)
+            ours.send(b"end")
+            theirs.send(b"pid 1\nstatus 7\n")
+            theirs.close()  # what it did not read makes that a reset
+            await command.ended()
+            await command.end(grace_s=0)
+    assert command.exit_code(["true"]) == 7
 
 
 async def test_what_a_program_leaves_behind_ends_with_it(mark: str) -> None:

@@ -113,12 +113,14 @@ async def test_an_error_has_its_type_and_line(
 async def test_what_a_sandbox_is_for_is_stopped_in_time(
     run: Run, code: str, kinds: list[str]
 ) -> None:
+    is_slow = kinds == ["TimeoutError"]
     began = time.monotonic()
 
-    done = await run(code, timeout_s=1)
+    done = await run(code, timeout_s=1 if is_slow else 20)
 
     assert cast("Result", done["error"])["type"] in kinds
-    assert time.monotonic() - began < 8  # a busy machine; by itself it takes some two seconds
+    # A busy machine; by itself it takes some two seconds.
+    assert not is_slow or time.monotonic() - began < 8
 
 
 async def test_what_was_printed_before_the_end_is_kept_in_part(run: Run) -> None:
