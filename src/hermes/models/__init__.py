@@ -14,7 +14,7 @@ from hermes.models.base import (
     StreamPart,
     TextDelta,
 )
-from hermes.models.clients import ClientPool, new_client
+from hermes.models.clients import ClientPool
 from hermes.models.openai import OpenAIModel
 from hermes.models.spec import open_model
 
@@ -36,7 +36,6 @@ __all__ = [
     "StreamPart",
     "TextDelta",
     "load_playbook",
-    "new_client",
     "open_model",
 ]
 

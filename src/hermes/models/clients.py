@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,54 +15,22 @@ from hermes.errors import ConfigError
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
 
-CONNECT_TIMEOUT_S = 10.0
-PER_CLIENT = 8
-"""Requests at a time that one client serves before another is opened."""
+Send = Callable[["httpx2.Request"], Awaitable["httpx2.Response"]]
+"""Sends a request as it is and gives the answer, its content unread."""
 
+CONNECT_TIMEOUT_S = 10.0
+PER_GROUP = 8
+"""Requests at a time that one group of connections serves before another is opened."""
+
+_PROXIED = ("http", "https", "all")
 _HERE = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 
 
-def new_client(
-    *,
-    timeout_s: float = 120.0,
-    tls: bool = True,
-    proxy: str | None = None,
-    ca_file: Path | None = None,
-) -> httpx2.AsyncClient:
-    """A connection pool for any number of models.
-
-    Args:
-        timeout_s: Longest silence of a server, in seconds; connecting has its own, shorter bound.
-        tls: Load the certificates of the authorities, 40 ms and more; without them every https
-            server is refused.
-        proxy: For all servers but those of this machine; without one, `HTTPS_PROXY`, `HTTP_PROXY`,
-            `ALL_PROXY` and `NO_PROXY` of the environment hold.
-        ca_file: Certificates (PEM) of authorities to trust besides the system's.
-
-    Raises:
-        ConfigError: The proxy or the file cannot be used.
-    """
+def sender(client: httpx2.AsyncClient) -> Send:
+    """The way requests go through a client: as they are, the answer's content unread."""
     import httpx2
 
-    is_trusting = tls or (proxy or "").startswith("https:")
-    verify = _trusted(ca_file) if is_trusting else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
-    try:
-        return httpx2.AsyncClient(
-            verify=verify,
-            timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-            limits=limits,
-            mounts=None if proxy is None else _mounts(proxy, verify, limits),
-            trust_env=proxy is None,
-        )
-    except (ValueError, ImportError, httpx2.InvalidURL) as exc:
-        # The address may hold a password: none of it is shown, nor the error that quotes it.
-        name = "HERMES_PROXY" if proxy is not None else "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"
-        socks = isinstance(exc, ImportError)
-        raise ConfigError(
-            f"{name} cannot be used" + (": SOCKS needs the package `socksio`" if socks else ""),
-            hint="write http://HOST:PORT, with USER:PASSWORD@ before HOST where it is needed",
-        ) from None
+    return partial(client.send, stream=True, auth=httpx2.Auth(), follow_redirects=False)
 
 
 def _mounts(
@@ -75,6 +43,10 @@ def _mounts(
         raise ValueError("no host")
     there = httpx2.AsyncHTTPTransport(verify=verify, limits=limits, proxy=httpx2.Proxy(url))
     return {"all://": there, **dict.fromkeys(_HERE)}
+
+
+def _no_authorities() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @cache
@@ -95,14 +67,17 @@ def _trusted(ca_file: Path | None = None) -> ssl.SSLContext:
 
 
 class ClientPool:
-    """Clients that share the load of an application, so that none has many connections.
+    """The connections of any number of models, in groups, so that none has many.
 
-    A client looks at each of its connections twice a request; at 50 requests side by side that
-    would cost more than the requests themselves. Clients in front are used first: their
-    connections stay warm, and one alone serves up to `PER_CLIENT` requests at a time.
+    A group looks at each of its connections twice a request; at 50 requests side by side that
+    would cost more than the requests themselves. Groups in front are used first: their
+    connections stay warm, and one alone serves up to `PER_GROUP` requests at a time.
 
     Args:
-        timeout_s: As for `new_client`, and so the others.
+        timeout_s: Longest silence of a server, in seconds; connecting has its own, shorter bound.
+        proxy: For all servers but those of this machine; without one, `HTTPS_PROXY`, `HTTP_PROXY`,
+            `ALL_PROXY` and `NO_PROXY` of the environment hold.
+        ca_file: Certificates (PEM) of authorities to trust besides the system's.
 
     Raises:
         ConfigError: The proxy or the file cannot be used.
@@ -116,40 +91,79 @@ class ClientPool:
         ca_file: Path | None = None,
     ) -> None:
         self._timeout_s, self._proxy, self._ca_file = timeout_s, proxy, ca_file
-        self._slots: list[_Slot] = []
+        self._groups: list[_Group] = []
         if proxy is not None or ca_file is not None:
             self._add(tls=True)  # what is wrong with them is told before anything has begun
 
     @contextmanager
-    def lend(self, *, tls: bool) -> Generator[httpx2.AsyncClient]:
-        """A client for one request; `tls` for one that can reach https servers."""
-        free = (slot for slot in self._slots if slot.tls == tls and slot.busy < PER_CLIENT)
-        slot = next(free, None)
-        if slot is None:
-            slot = self._add(tls=tls)
-        slot.busy += 1
-        try:
-            yield slot.client
-        finally:
-            slot.busy -= 1
+    def lend(self, *, tls: bool) -> Generator[Send]:
+        """A way for one request to go; `tls` for one that reaches https servers, too.
 
-    def _add(self, *, tls: bool) -> _Slot:
-        client = new_client(
-            timeout_s=self._timeout_s, tls=tls, proxy=self._proxy, ca_file=self._ca_file
-        )
-        slot = _Slot(client=client, tls=tls)
-        self._slots.append(slot)
-        return slot
+        Without `tls` the certificates of the authorities, which take 40 ms and more to load, are
+        left out, and every https server is refused.
+        """
+        free = (group for group in self._groups if group.tls == tls and group.busy < PER_GROUP)
+        group = next(free, None)
+        if group is None:
+            group = self._add(tls=tls)
+        group.busy += 1
+        try:
+            yield group.send
+        finally:
+            group.busy -= 1
+
+    def _add(self, *, tls: bool) -> _Group:
+        from urllib.request import getproxies  # httpx2 loads it in any case
+
+        import httpx2
+
+        is_trusting = tls or (self._proxy or "").startswith("https:")
+        verify = _trusted(self._ca_file) if is_trusting else _no_authorities()
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
+        if self._proxy is None and not any(map(getproxies().get, _PROXIED)):
+            # What a client would add to that (cookies, redirects, a choice of proxies) is not
+            # wanted here, and costs a tenth of a request.
+            direct = httpx2.AsyncHTTPTransport(verify=verify, limits=limits)
+            group = _Group(send=direct.handle_async_request, close=direct.aclose, tls=tls)
+        else:
+            client = self._client(verify, limits)
+            group = _Group(send=sender(client), close=client.aclose, tls=tls)
+        self._groups.append(group)
+        return group
+
+    def _client(self, verify: ssl.SSLContext, limits: httpx2.Limits) -> httpx2.AsyncClient:
+        import httpx2
+
+        proxy, timeout_s = self._proxy, self._timeout_s
+        try:
+            return httpx2.AsyncClient(
+                verify=verify,
+                timeout=httpx2.Timeout(
+                    timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None
+                ),
+                limits=limits,
+                mounts=None if proxy is None else _mounts(proxy, verify, limits),
+                trust_env=proxy is None,
+            )
+        except (ValueError, ImportError, httpx2.InvalidURL) as exc:
+            # The address may hold a password: none of it is shown, nor the error that quotes it.
+            name = "HERMES_PROXY" if proxy is not None else "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"
+            socks = isinstance(exc, ImportError)
+            raise ConfigError(
+                f"{name} cannot be used" + (": SOCKS needs the package `socksio`" if socks else ""),
+                hint="write http://HOST:PORT, with USER:PASSWORD@ before HOST where it is needed",
+            ) from None
 
     async def aclose(self) -> None:
-        """Close all of them."""
-        slots, self._slots = self._slots, []
-        for slot in slots:
-            await slot.client.aclose()
+        """Close all connections."""
+        groups, self._groups = self._groups, []
+        for group in groups:
+            await group.close()
 
 
 @dataclass(slots=True, kw_only=True)
-class _Slot:
-    client: httpx2.AsyncClient
+class _Group:
+    send: Send
+    close: Callable[[], Awaitable[None]]
     tls: bool
     busy: int = 0

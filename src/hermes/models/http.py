@@ -25,7 +25,7 @@ import anyio
 from hermes.core.clock import Clock, SystemClock
 from hermes.errors import ConfigError, ModelError
 from hermes.models.charges import charge, estimated_usage
-from hermes.models.clients import CONNECT_TIMEOUT_S, ClientPool
+from hermes.models.clients import CONNECT_TIMEOUT_S, ClientPool, Send, sender
 from hermes.models.deadline import TOTAL_S, Deadline
 from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer, fault_of_status
 from hermes.models.keys import spellings
@@ -154,7 +154,7 @@ class Connection:
             host=endpoint.host,
             secrets=spellings((*secrets, *endpoint.secrets)),
         )
-        self._lent = client
+        self._lent = sender(client) if isinstance(client, httpx2.AsyncClient) else client
         self._own: tuple[asyncio.AbstractEventLoop, ClientPool] | None = None
         self._timeout_s, self._total_s = timeout_s, total_s
         self._clock = clock or SystemClock()
@@ -170,7 +170,6 @@ class Connection:
                 timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None
             ).as_dict(),
         }
-        self._auth = httpx2.Auth()
 
     async def post(self, body: bytes, *, prices: Prices | None = None) -> Answer:
         """Send `body` and read the whole answer.
@@ -204,9 +203,9 @@ class Connection:
         import httpx2
 
         deadline = Deadline(self._total_s, peer=self.peer, clock=self._clock)
-        with self._client() as client:
+        with self._way() as send:
             try:
-                response = await self._begun(client, body, deadline)
+                response = await self._begun(send, body, deadline)
                 try:
                     async with aclosing(deadline.each(response.aiter_bytes())) as chunks:
                         yield Incoming(kind=_kind_of(response), chunks=chunks)
@@ -220,9 +219,9 @@ class Connection:
         import httpx2
 
         deadline, size = Deadline(self._total_s, peer=self.peer, clock=self._clock), 0
-        with self._client() as client:
+        with self._way() as send:
             try:
-                response = await self._begun(client, body, deadline)
+                response = await self._begun(send, body, deadline)
                 try:
                     async for part in response.aiter_bytes():
                         deadline.check()
@@ -237,14 +236,10 @@ class Connection:
         content = b"".join(parts)
         return Answer(status=response.status_code, kind=_kind_of(response), body=content)
 
-    async def _begun(
-        self, client: httpx2.AsyncClient, body: bytes, deadline: Deadline
-    ) -> httpx2.Response:
+    async def _begun(self, send: Send, body: bytes, deadline: Deadline) -> httpx2.Response:
         """The answer, successful, of which only the head has come."""
         with anyio.move_on_after(self._total_s):
-            response = await client.send(
-                self._request(body), stream=True, auth=self._auth, follow_redirects=False
-            )
+            response = await send(self._request(body))
             if response.is_success:
                 return response
             try:
@@ -271,7 +266,7 @@ class Connection:
             self._own = None
             await pool.aclose()
 
-    def _client(self) -> AbstractContextManager[httpx2.AsyncClient]:
+    def _way(self) -> AbstractContextManager[Send]:
         if isinstance(self._lent, ClientPool):
             return self._lent.lend(tls=self._is_https)
         if self._lent is not None:
