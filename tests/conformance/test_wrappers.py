@@ -18,7 +18,7 @@ from hermes.models.caching import CachingModel, ReplyCache
 from hermes.models.chain import ChainOptions, Chains
 from hermes.models.fallback import FallbackModel
 from hermes.models.limits import ConcurrentModel, LimitedModel, Pace
-from hermes.models.profiles import Profile, Profiled
+from hermes.models.profiles import Profile, profile_in
 from hermes.models.recording import Cassette, RecordingModel
 from hermes.models.retrying import RetryingModel
 from hermes.models.wrapper import Wrapper
@@ -123,9 +123,7 @@ def test_name_and_profile_come_through(wrap: Wrap) -> None:
     assert wrap(server).name == "m-1"
     known = Profile(name="m-1", window=77, is_known=True)
     server.profile = known  # pyright: ignore[reportAttributeAccessIssue]  # a model may have one
-    model = wrap(server)
-    assert isinstance(model, Profiled)
-    assert model.profile == known
+    assert profile_in(wrap(server)) == known
 
 
 def test_what_is_shown_of_it_names_what_it_wraps(wrap: Wrap) -> None:

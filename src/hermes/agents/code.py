@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Protocol, cast
 
 from hermes.core import json
 from hermes.core.budget import Limits
@@ -27,7 +28,6 @@ _DEFAULT_LANGUAGE: Language = "en"
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
 
-@runtime_checkable
 class Coded(Protocol):
     """A model that is a program itself and says what a goal's run depends on."""
 
@@ -36,9 +36,14 @@ class Coded(Protocol):
         ...
 
 
+def program_of(model: object) -> Coded | None:
+    """A model as the program that it is; None for one that is asked."""
+    return cast("Coded", model) if hasattr(model, "program_parts") else None
+
+
 def limits_for(limits: Limits, model: Model) -> Limits:
     """The bounds under a model: a program decides itself what the failure of a tool means."""
-    return replace(limits, max_tool_failures=None) if isinstance(model, Coded) else limits
+    return replace(limits, max_tool_failures=None) if program_of(model) else limits
 
 
 def manifest(
@@ -60,7 +65,7 @@ def manifest(
     """
     said = prompts or shipped("en")
     code = {
-        "prompt": json.digest([agent.role.strip(), agent.instructions.strip()]),
+        "prompt": _digest_of(agent.role.strip(), agent.instructions.strip()),
         "rules": said.digest,
         "model": model if isinstance(model, str) else model.name,
     }
@@ -75,9 +80,13 @@ def manifest(
     if agent.required_tools:
         code["required_tools"] = ", ".join(agent.required_tools)
     code |= {f"{_TOOL}{tool.name}": tool.fingerprint for tool in registry}
-    if isinstance(model, str) or not isinstance(model, Coded):
-        return code
-    return code | dict(model.program_parts(goal))
+    program = program_of(model)
+    return code if program is None else code | dict(program.program_parts(goal))
+
+
+@lru_cache(maxsize=64)
+def _digest_of(*texts: str) -> str:
+    return json.digest(texts)
 
 
 def prompts_of(

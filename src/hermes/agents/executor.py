@@ -47,7 +47,7 @@ from hermes.store import Lease, Store, Wait
 from hermes.tools import DEFAULT_LIMIT_CHARS, ToolGuard, ToolRegistry, is_at_work
 from hermes.tools.policy import Policy
 
-from .code import Coded, Passage, limits_for, manifest, passage, prompts_of, recorded_codes
+from .code import Passage, limits_for, manifest, passage, program_of, prompts_of, recorded_codes
 from .definition import AgentDefinition
 from .opening import earlier_of, opening
 from .passage import present_model, present_tools, refuse_changed, take_over
@@ -256,6 +256,7 @@ class Executor:
             registry=present_tools(agent, equipment.registry, records),
         )
         take_over(journal, agent, records, change.variables)
+        is_program = program_of(equipment.model) is not None
         setup = RunSetup(
             model=equipment.model,
             registry=equipment.registry,
@@ -270,11 +271,11 @@ class Executor:
             tenure=tenure,
             policy=equipment.policy,
             guard=equipment.guard,
-            window=None if isinstance(equipment.model, Coded) else equipment.window,
+            window=None if is_program else equipment.window,
             compact_at=equipment.compact_at,
             shorten_chars=equipment.shorten_chars,
             # A program does not choose by what it is offered: its calls are refused instead.
-            hidden=_nothing_hidden if isinstance(equipment.model, Coded) else None,
+            hidden=_nothing_hidden if is_program else None,
         )
         taken = await take_in(setup, journal, self._store, self._clock, waits)
         if taken.cancelled_by is not None:

@@ -18,7 +18,7 @@ from hermes.errors import InputError
 from hermes.loop.purse import check_priced
 from hermes.models import ClientPool, Model, open_model
 from hermes.models.chain import Chains
-from hermes.models.profiles import DialectChoice, Profiled
+from hermes.models.profiles import DialectChoice, profile_in
 from hermes.runtime import Equip, Roster
 from hermes.tools import ToolGuard, ToolRegistry, builtin_tools
 from hermes.tools.plugins.brought import Brought
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from hermes.config import Settings
+    from hermes.tools.builtin.options import BuiltinOptions
     from hermes.tools.plugins.host import PluginHost
 
 
@@ -90,6 +91,7 @@ class Outfitter:
         self._host: PluginHost | None = None
         self._background: TaskGroup | None = None
         self._known: dict[str, _Known] = {}
+        self._builtin: tuple[Settings, BuiltinOptions] | None = None
 
     def open(self, background: TaskGroup, *, quota: Quota | None = None) -> None:
         """Let plugins run programs of their own, in a group that outlives every run.
@@ -127,7 +129,7 @@ class Outfitter:
         """
         return agent.definition.registry(
             settings.tool_groups,
-            builtin=settings.builtin,
+            builtin=self._options(settings),
             deny=settings.tool_deny,
             brought=self._brought(agent, settings),
         )
@@ -214,12 +216,12 @@ class Outfitter:
             return known.registry, known.policy
         registry = definition.registry(
             settings.tool_groups,
-            builtin=settings.builtin,
+            builtin=self._options(settings),
             deny=settings.tool_deny,
             brought=brought,
         )
         policy = definition.policy(
-            registry, builtin=settings.builtin, allow=settings.tool_allow, brought=brought
+            registry, builtin=self._options(settings), allow=settings.tool_allow, brought=brought
         )
         self._known[definition.name] = _Known(definition, settings, brought, registry, policy)
         return registry, policy
@@ -227,7 +229,13 @@ class Outfitter:
     def _brought(self, agent: Agent, settings: Settings) -> Brought:
         groups = agent.definition.groups
         wanted = settings.tool_groups if groups is None else groups
-        return self._plugins.brought(builtin_tools(wanted, options=settings.builtin))
+        return self._plugins.brought(builtin_tools(wanted, options=self._options(settings)))
+
+    def _options(self, settings: Settings) -> BuiltinOptions:
+        """What the built-in tools are set up with; made once for the same settings."""
+        if self._builtin is None or self._builtin[0] is not settings:
+            self._builtin = settings, settings.builtin
+        return self._builtin[1]
 
     @property
     def _plugins(self) -> PluginHost:
@@ -290,9 +298,8 @@ class Outfitter:
 
 def window_of(model: Model, settings: Settings) -> int | None:
     """Tokens of a request to a model and its reply; None if nobody knows."""
-    if isinstance(model, Profiled):
-        return settings.context_window or model.profile.window
-    return settings.context_window
+    profile = profile_in(model)
+    return settings.context_window or (profile.window if profile else None)
 
 
 def check_own(task: Task, agent: Agent) -> None:

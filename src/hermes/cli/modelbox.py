@@ -15,8 +15,9 @@ from hermes.models.checkup import Checkup, Finding
 from hermes.models.clients import ClientPool
 from hermes.models.openai import OPENAI_URL, host_of
 from hermes.models.profile_files import ProfileTable, known_profiles
-from hermes.models.profiles import Prices, Profile, Profiled, find_profile
+from hermes.models.profiles import Prices, Profile, find_profile, profile_in
 from hermes.models.spec import open_model
+from hermes.models.wrapper import profile_of
 
 from . import exits, output
 
@@ -132,8 +133,7 @@ def opened(
         window=settings.context_window,
         thinking=settings.thinking,
     )
-    known = model.profile if isinstance(model, Profiled) else Profile(name=model.name)
-    return model, known
+    return model, profile_of(model)
 
 
 def _profile_of(spec: str | None, settings: Settings) -> Profile | None:
@@ -142,7 +142,7 @@ def _profile_of(spec: str | None, settings: Settings) -> Profile | None:
         return None
     if spec.startswith(_LOCAL):
         model = open_model(spec, profiles=settings.profiles, window=settings.context_window)
-        return model.profile if isinstance(model, Profiled) else None
+        return profile_in(model)
     scheme, _, rest = spec.partition(":")
     name, default = (rest, _URLS[scheme]) if scheme in _URLS else (spec, OPENAI_URL)
     url = settings.api_base or (default if settings.api_key else "")

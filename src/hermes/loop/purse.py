@@ -23,7 +23,7 @@ from hermes.core.budget import (
 from hermes.core.chat import Usage
 from hermes.errors import ConfigError
 from hermes.models import Model
-from hermes.models.profiles import Prices, Profiled
+from hermes.models.profiles import Prices, profile_in
 from hermes.models.wrapper import models_of
 
 from .journal import Journal
@@ -206,7 +206,8 @@ def is_program(model: Model) -> bool:
 
 def prices_of(model: Model) -> Prices | None:
     """What a model costs, as far as that is known."""
-    return model.profile.prices if isinstance(model, Profiled) else None
+    profile = profile_in(model)
+    return profile.prices if profile else None
 
 
 def check_priced(model: Model, limits: Limits) -> None:

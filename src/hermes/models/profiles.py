@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal
 
 from hermes.core.chat import Usage
 
@@ -101,14 +101,10 @@ class Profile:
         return "native" if self.native_tools else "react"
 
 
-@runtime_checkable
-class Profiled(Protocol):
-    """Who has a profile, such as a model."""
-
-    @property
-    def profile(self) -> Profile:
-        """What is known of it."""
-        ...
+def profile_in(model: object) -> Profile | None:
+    """What a model says is known of it; None if it says nothing."""
+    profile = getattr(model, "profile", None)
+    return profile if isinstance(profile, Profile) else None
 
 
 def find_profile(

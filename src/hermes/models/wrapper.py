@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import cast
 
 from .base import Model, ModelReply, ModelRequest, StreamPart
-from .profiles import Profile, Profiled
+from .profiles import Profile, profile_in
 
 
 class Wrapper:
@@ -52,7 +52,7 @@ class Wrapper:
 
 def profile_of(model: Model) -> Profile:
     """What is known of a model."""
-    return model.profile if isinstance(model, Profiled) else Profile(name=model.name)
+    return profile_in(model) or Profile(name=model.name)
 
 
 def models_of(model: Model) -> tuple[Model, ...]:

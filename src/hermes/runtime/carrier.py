@@ -60,6 +60,8 @@ class Carrier:
 
     async def process(self) -> WorkerProcess:
         """This process as a worker; a new one where the last was declared dead."""
+        if self._process is not None and not self._process.is_dead:
+            return self._process
         async with self._starting:
             if self._process is not None and self._process.is_dead:
                 self._process = None

@@ -13,10 +13,10 @@ from typing import cast
 
 from hermes.agents import AgentDefinition, Executor
 from hermes.agents.code import (
-    Coded,
     drifts,
     limits_for,
     manifest,
+    program_of,
     prompts_of,
     recorded_codes,
 )
@@ -98,7 +98,7 @@ async def replay(
     """
     records = await store.events(task_id)
     record = Record.of(records)
-    program = model if not isinstance(model, str) and isinstance(model, Coded) else None
+    program = model if not isinstance(model, str) and program_of(model) else None
     stand_in = _StandIn(model if isinstance(model, str) else model.name, record)
     goal, codes = record.task.spec.goal, recorded_codes(records)
     said = prompts_of(prompts or PromptBook(), agent, goal=goal, codes=codes)
@@ -312,7 +312,8 @@ class _Program(_StandIn):
     """A model that is a program itself and decides anew, as long as the record goes on."""
 
     def program_parts(self, goal: str) -> Mapping[str, str]:
-        return self._model.program_parts(goal) if isinstance(self._model, Coded) else {}
+        program = program_of(self._model)
+        return {} if program is None else program.program_parts(goal)
 
     def __init__(self, model: Model, record: Record) -> None:
         super().__init__(model.name, record)

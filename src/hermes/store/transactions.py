@@ -363,10 +363,11 @@ def _write(
 def _extend(cursor: Cursor, stream: Stream, lease: Lease, batch: Batch) -> TaskStatus:
     status = advance(stream.status, batch.records)
     _insert(cursor, stream.key, lease.token, batch)
-    changes = (to_micros(status.updated_at), encode_status(status), stream.key)
-    cursor.execute(sql("update_status"), changes)
-    if status.state != stream.status.state:
-        cursor.execute(sql("update_state"), (status.state.value, stream.key))
+    changes = (to_micros(status.updated_at), encode_status(status))
+    if status.state == stream.status.state:
+        cursor.execute(sql("update_status"), (*changes, stream.key))
+    else:
+        cursor.execute(sql("update_status_and_state"), (*changes, status.state.value, stream.key))
     return status
 
 

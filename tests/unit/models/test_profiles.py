@@ -18,7 +18,7 @@ from hermes.models.profile_files import (
     load_profiles,
     read_profiles,
 )
-from hermes.models.profiles import Prices, Profile, Profiled, find_profile
+from hermes.models.profiles import Prices, Profile, find_profile, profile_in
 
 
 def mine(table: Mapping[str, object]) -> list[ProfileTable]:
@@ -185,11 +185,12 @@ def test_the_data_file_lies_beside_the_code() -> None:
 
 
 def test_a_model_has_a_profile() -> None:
-    model = OpenAIModel("gpt-4o", base_url="https://api.openai.com")
+    profile = profile_in(OpenAIModel("gpt-4o", base_url="https://api.openai.com"))
 
-    assert isinstance(model, Profiled)
-    assert model.profile.is_known
-    assert model.profile.strict_schema
+    assert profile is not None
+    assert profile.is_known
+    assert profile.strict_schema
+    assert profile_in(object()) is None
 
 
 @given(st.text(max_size=40), st.text(max_size=40))

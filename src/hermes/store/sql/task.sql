@@ -30,8 +30,8 @@ WHERE key = ? AND status = ? AND EXISTS (
     WHERE place = ? AND message_id = ? AND state = 'leased' AND worker_id = ? AND token = ?
 );
 
--- name: update_state
-UPDATE task SET state = ? WHERE key = ?;
+-- name: update_status_and_state
+UPDATE task SET updated_at = ?, status = ?, state = ? WHERE key = ?;
 
 -- name: task_key
 SELECT key FROM task WHERE task_id = ?;
