@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import (
     AbstractContextManager,
     aclosing,
@@ -114,6 +114,13 @@ class Incoming:
 
 def _kind_of(response: httpx2.Response) -> str:
     return response.headers.get("content-type", "")
+
+
+def _body_of(response: httpx2.Response) -> AsyncIterable[bytes]:
+    """The content as it comes; unpacked only where it is packed, since that costs."""
+    if "content-encoding" in response.headers or not isinstance(response.stream, AsyncIterable):
+        return response.aiter_bytes()
+    return response.stream
 
 
 def _basic(user: str, password: str) -> str:
@@ -223,7 +230,7 @@ class Connection:
             try:
                 response = await self._begun(send, body, deadline)
                 try:
-                    async for part in response.aiter_bytes():
+                    async for part in _body_of(response):
                         deadline.check()
                         parts.append(part)
                         size += len(part)

@@ -141,6 +141,24 @@ async def test_no_proxy_of_the_environment_holds(monkeypatch: pytest.MonkeyPatch
     assert proxy.heads == []
 
 
+@pytest.mark.parametrize("through", ["the proxy", "no proxy"])
+async def test_no_cookie_is_kept_and_no_redirect_followed(through: str) -> None:
+    replies = [
+        Reply(headers={"content-type": "application/json", "set-cookie": "who=me"}, body=ANSWER),
+        Reply(status=302, headers={"location": "http://127.0.0.1:9/elsewhere"}),
+    ]
+    async with Web(lambda _: replies.pop(0)) as web, Proxy(web.port) as proxy:
+        here, there = (web.url, None), ("http://models.test/v1", proxy.url)
+        url, by = there if through == "the proxy" else here
+        async with asked(url, proxy=by) as model:
+            await model.reply(ASK)
+            with pytest.raises(ModelError, match="302"):
+                await model.reply(ASK)
+
+    assert len(web.seen) == 2
+    assert "cookie" not in web.seen[1].headers
+
+
 async def test_an_https_server_is_reached_through_a_tunnel(
     monkeypatch: pytest.MonkeyPatch, certificate: Path
 ) -> None:
