@@ -11,6 +11,7 @@ from functools import partial
 import anyio
 
 from hermes.core.budget import Excess, number
+from hermes.core.chat import Usage
 from hermes.core.clock import Clock
 from hermes.core.effects import may_repeat
 from hermes.core.events import (
@@ -36,7 +37,7 @@ from hermes.models import (
     ReasoningDelta,
     TextDelta,
 )
-from hermes.models.charges import charge_of
+from hermes.models.charges import charge_of, estimated_usage
 from hermes.store import TaskReader
 from hermes.telemetry import logs
 from hermes.tools import ToolGuard
@@ -50,7 +51,7 @@ from .handover import conclude
 from .ids import unique_calls
 from .journal import Journal
 from .offer import Offer
-from .purse import purse_of
+from .purse import prices_of, purse_of
 from .setup import RunSetup
 from .suspend import Held
 
@@ -75,6 +76,8 @@ class Run:
         self._context = Context(setup.opening, tools_tokens=setup.registry.tokens)
         self._compaction = Compaction(setup, journal, self._context, excess=self._excess_beside)
         self._system = ""
+        self._words: list[str] = []
+        self._thoughts: list[str] = []
 
     async def carry(self, held: Sequence[Held] = ()) -> None:
         """Work until the task is settled or waits; either is in the journal on return.
@@ -207,6 +210,11 @@ class Run:
         except ModelError as exc:
             await self._failed(intent, exc, self._clock.monotonic() - began)
             return
+        except anyio.get_cancelled_exc_class():
+            text = "the run was cancelled before the reply was whole"
+            fault = Fault(code="cancelled", message=text)
+            self._broken_off(intent, fault, self._clock.monotonic() - began)
+            raise
         if scope is not None and scope.cancelled_caught:
             await self._out_of_time(intent, self._clock.monotonic() - began)
 
@@ -237,13 +245,16 @@ class Run:
         await self._settle(End(outcome=outcome, output=known, error=fault))
 
     async def _reply(self, request: ModelRequest) -> ModelReply:
+        self._words, self._thoughts = [], []
         if not self._setup.stream:
             return await self._setup.model.reply(request)
         async for part in self._setup.model.stream(request):
             match part:
                 case TextDelta(text=text):
+                    self._words.append(text)
                     self._journal.delta(text)
                 case ReasoningDelta(text=text):
+                    self._thoughts.append(text)
                     self._journal.delta(text, reasoning=True)
                 case CallDelta(name=name):
                     self._journal.call_begun(name)
@@ -298,17 +309,34 @@ class Run:
         )
         if may_recover:
             return  # the conversation is compacted next
-        known = exc.partial_text or self._journal.state.so_far() or None
+        known = self._journal.state.so_far() or None
         await self._settle(End(outcome="failed", output=known, error=fault))
 
     async def _out_of_time(self, intent: ModelRequested, duration_s: float) -> None:
         fault = Fault(code="budget", message="the task's time was over before the reply came")
-        self._journal.note(
-            ModelFailed(path=intent.path, error=fault, duration_s=round(duration_s, 4))
-        )
+        self._broken_off(intent, fault, duration_s)
         allowed = self._setup.limits.max_seconds or 0.0
         late = Excess(limit="max_seconds", allowed=allowed, spent=allowed)
         self._journal.note(exceeded(self._purse.late() or late))
+
+    def _broken_off(self, intent: ModelRequested, fault: Fault, duration_s: float) -> None:
+        """Note a call that is not waited for any longer, with what had been heard of the reply."""
+        words, usage = "".join(self._words), Usage()
+        if heard := words + "".join(self._thoughts):  # else nobody knows whether it had begun
+            usage = estimated_usage(
+                prompt=self._context.size(self._journal.state),
+                written=heard,
+                prices=prices_of(self._setup.model),
+            )
+        self._journal.note(
+            ModelFailed(
+                path=intent.path,
+                error=fault,
+                partial_text=words,
+                duration_s=round(duration_s, 4),
+                usage=usage,
+            )
+        )
 
     async def _stop(self, reached: BudgetExceeded) -> None:
         excess = Excess(

@@ -102,6 +102,7 @@ class RunState:
         too_long: What the provider said of a request that was too long, until it is compacted.
         may_recover: Whether a request that is too long may be compacted and made again: once
             between two replies.
+        broken_text: What had come of a reply that was never whole, until the next reply.
         refused: Tokens, as they were counted here, of the smallest request that was too long.
         measured: Tokens of the last request, by its provider's count or after a compaction, and
             how many messages of the conversation were in it.
@@ -145,6 +146,7 @@ class RunState:
     may_compact: bool = True
     too_long: Fault | None = None
     may_recover: bool = True
+    broken_text: str = ""
     refused: int | None = None
     measured: tuple[int, int] | None = None
     whole: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
@@ -210,8 +212,10 @@ class RunState:
             case ModelFailed():
                 if self.intent is not None and self.intent.purpose == "compaction":
                     self.may_compact = False
-                elif event.error.code == TOO_LONG:
-                    self.too_long = event.error
+                else:
+                    self.broken_text = event.partial_text
+                    if event.error.code == TOO_LONG:
+                        self.too_long = event.error
                 self.intent = None
             case ContextCompacted():
                 self._compacted(event)
@@ -334,7 +338,7 @@ class RunState:
             self.foreign |= dict.fromkeys(event.handles, event.origin)
 
     def _replied(self, event: ModelReplied) -> None:
-        self.intent = None
+        self.intent, self.broken_text = None, ""
         self.reply, self.may_recover = event, True
         if event.usage.prompt_tokens and not (event.usage.estimated or event.cached):
             self.measured = event.usage.prompt_tokens, len(self.messages)
@@ -414,7 +418,7 @@ class RunState:
 
     def so_far(self) -> str:
         """What is known when a run ends early: the last words, else the last results."""
-        if text := self.latest_text():
+        if text := self.broken_text or self.latest_text():
             return text
         results = [
             f"{message.name}: {message.text[:500]}"

@@ -22,17 +22,18 @@ def charge_of(exc: ModelError) -> Usage:
     return Usage(**exc.charged, estimated=True) if exc.charged else Usage()
 
 
-def estimated_usage(*, prompt: bytes, written: bytes, prices: Prices | None) -> Usage:
+def estimated_usage(*, prompt: bytes | int, written: bytes | str, prices: Prices | None) -> Usage:
     """Usage where the provider has told none of it.
 
     Args:
-        prompt: The request body.
+        prompt: The request body, or its tokens.
         written: What came of the answer.
         prices: Of the model, if they are known.
     """
+    text = written if isinstance(written, str) else written.decode("utf-8", "replace")
     usage = Usage(
-        prompt_tokens=estimate_tokens(prompt.decode()),
-        completion_tokens=estimate_tokens(written.decode("utf-8", "replace")),
+        prompt_tokens=prompt if isinstance(prompt, int) else estimate_tokens(prompt.decode()),
+        completion_tokens=estimate_tokens(text),
         estimated=True,
     )
     return usage if prices is None else replace(usage, cost_nano=prices.cost_nano(usage))
