@@ -109,6 +109,14 @@ def test_what_a_guide_shows_is_what_happens(guide: Path, workdir: Path) -> None:
         play(guide, workdir, {"postgresql://hermes@db.example/hermes": url})
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_a_source_file_that_is_named_exists(page: Path) -> None:
+    named = re.findall(r"`([a-z_/]+\.py)`", page.read_text(encoding="utf-8"))
+    rooms = {path.name for path in (ROOT / "src/hermes").iterdir() if path.is_dir()}
+    inside = [name for name in named if name.partition("/")[0] in rooms and "/" in name]
+    assert [name for name in inside if not (ROOT / "src/hermes" / name).exists()] == []
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
 def test_a_guide_names_only_files_and_guides_that_exist(guide: Path) -> None:
     text = guide.read_text(encoding="utf-8")
