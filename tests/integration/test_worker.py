@@ -46,7 +46,7 @@ async def test_of_five_tasks_at_a_stop_signal_two_finish_one_fails_and_two_are_g
     site = each_site
     (site.folder / "hang").touch()
     async with HeldModel() as model:
-        site.settings |= {"API_BASE": model.url, "MODEL_NAME": "m", "HERMES_DRAIN_S": "1"}
+        site.settings |= {"API_BASE": model.url, "MODEL_NAME": "m", "HERMES_DRAIN_S": "4"}
         site.settings["HERMES_MODEL_ATTEMPTS"] = "1"
         async with Hermes(site.database) as app:
             goals = ["one", "two", "fails", "slow", "pays"]
