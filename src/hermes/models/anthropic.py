@@ -16,7 +16,7 @@ from hermes.models.deadline import TOTAL_S
 from hermes.models.http import Connection, endpoint
 from hermes.models.keys import checked_key
 from hermes.models.profiles import Profile, find_profile
-from hermes.models.streamed import parts_of
+from hermes.models.streamed import is_stream, parts_of, read_stream
 
 if TYPE_CHECKING:
     import httpx2  # loaded on first use, so that `import hermes` stays light
@@ -123,6 +123,8 @@ class AnthropicModel:
             return await self._streamed(request)
         body = self._bodies.build(request, stream=False)
         answer = await self._connection.post(body, prices=self.profile.prices)
+        if is_stream(answer):
+            return read_stream(answer, self._reader(answer.kind), prompt=body)
         return read_whole(answer, self._connection.peer, prompt=body, prices=self.profile.prices)
 
     async def _streamed(self, request: ModelRequest) -> ModelReply:
@@ -139,14 +141,13 @@ class AnthropicModel:
         Raises:
             ModelError: No usable reply; `partial_text` holds what had arrived.
         """
-
-        def reader_of(kind: str) -> AnthropicReader:
-            return AnthropicReader(self._connection.peer, kind=kind, prices=self.profile.prices)
-
         body = self._bodies.build(request, stream=True)
-        async with aclosing(parts_of(self._connection, body, reader_of)) as parts:
+        async with aclosing(parts_of(self._connection, body, self._reader)) as parts:
             async for part in parts:
                 yield part
+
+    def _reader(self, kind: str) -> AnthropicReader:
+        return AnthropicReader(self._connection.peer, kind=kind, prices=self.profile.prices)
 
     async def aclose(self) -> None:
         """Close the pool if it was made here."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hermes.core import json
 from hermes.errors import CodecError, ModelError
+from hermes.models.surrogates import read_json
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 
@@ -92,7 +93,7 @@ def read_object(answer: Answer, peer: Peer) -> Mapping[str, object]:
         ModelError: It is something else, such as the HTML page of a proxy.
     """
     try:
-        body = json.as_object(json.loads(answer.body.removeprefix(BOM_UTF8)))
+        body = json.as_object(read_json(answer.body.removeprefix(BOM_UTF8)))
     except CodecError:
         body = None
     if body is None:

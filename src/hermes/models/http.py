@@ -360,6 +360,13 @@ class Connection:
                 retryable=True,
                 hint="check HERMES_PROXY, or HTTPS_PROXY and NO_PROXY",
             )
+        if isinstance(exc, httpx2.RemoteProtocolError | httpx2.DecodingError | httpx2.ReadError):
+            return ModelError(
+                f"{self.peer} broke off its answer: {reason}",
+                code="unreachable",
+                retryable=True,
+                hint="look at the server, or at a proxy before it; `hermes models test` asks it",
+            )
         return ModelError(
             f"cannot reach {self.peer}: {reason}",
             code="unreachable",

@@ -102,7 +102,9 @@ class ReplyReader:
             self._is_over = self._is_over or bool(self._usage)
             return []
         self._take_usage(choice.get("usage"))  # Kimi puts it here
-        self._finish = _text_of(choice.get("finish_reason")) or self._finish
+        reason = choice.get("finish_reason")
+        # Some word is there, if not one that can be read: nothing more comes.
+        self._finish = _text_of(reason) or ("unknown" if reason else self._finish)
         delta = json.as_object(choice.get("delta"))
         if delta:
             return self._take(delta, is_whole=False)

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 
 from hermes.core.chat import Usage
 from hermes.errors import ModelError
-from hermes.models.base import StreamPart
+from hermes.models.base import ModelReply, StreamPart
 from hermes.models.charges import charge
-from hermes.models.faults import MAX_REPLY_BYTES, Peer
+from hermes.models.faults import MAX_REPLY_BYTES, Answer, Peer
 from hermes.models.http import Connection
 from hermes.models.sse import Event, EventReader
+
+_STREAM_TYPE = "text/event-stream"
 
 
 class StreamReader(ABC):
@@ -124,6 +126,29 @@ async def parts_of(
         last = reader.close(prompt=body)
     for part in last:
         yield part
+
+
+def is_stream(answer: Answer) -> bool:
+    """Whether a server has streamed its answer, as some always do, though nobody asked for it."""
+    return answer.kind.strip().casefold().startswith(_STREAM_TYPE)
+
+
+def read_stream(answer: Answer, reader: StreamReader, *, prompt: bytes) -> ModelReply:
+    """The reply in a streamed answer that came whole.
+
+    Args:
+        answer: A successful one.
+        reader: For its dialect.
+        prompt: The request body, to estimate tokens from.
+
+    Raises:
+        ModelError: No usable reply, as with `parts_of`.
+    """
+    with _blaming(reader, prompt=prompt):
+        reader.feed(answer.body)
+        reply = reader.close(prompt=prompt)[-1]
+    assert isinstance(reply, ModelReply)
+    return reply
 
 
 @contextmanager

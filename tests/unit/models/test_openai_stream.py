@@ -60,6 +60,19 @@ def fault(data: bytes) -> ModelError:
     return caught.value
 
 
+@pytest.mark.parametrize("finish", [7, True, ["stop"], {"type": "stop"}])
+def test_a_finish_reason_that_is_no_word_ends_the_reply_too(finish: object) -> None:
+    chunk = {"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": finish}]}
+    reply = streamed(chunk, done=False)
+    assert (reply.text, reply.finish_reason) == ("hi", "unknown")
+
+
+def test_half_a_character_does_not_spoil_a_whole_reply() -> None:
+    body = b'{"choices":[{"message":{"content":"a\\ud83d \xe6\x8a\xa5"},"finish_reason":"stop"}]}'
+    answer = Answer(status=200, kind="application/json", body=body)
+    assert read_whole(answer, PEER, prompt=PROMPT).text == "a\ufffd 报"
+
+
 @pytest.mark.parametrize(
     ("message", "text", "reasoning"),
     [
