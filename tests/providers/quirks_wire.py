@@ -199,7 +199,7 @@ WIRES = [
         replace(WHOLE, body=WHOLE.body[:60], cut=True),
         Wire(body=HALF, kind=EVENTS, cut=True),
         Fails(code="stream", retryable=True, partial=FROST),
-        demand_whole=Fails(code="unreachable", retryable=True),
+        demand_whole=Fails(code="unreachable", retryable=True, words="broke off its answer"),
     ),
     broken(
         "R059 the stream ends in the middle without a word",
