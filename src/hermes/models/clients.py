@@ -117,13 +117,15 @@ class ClientPool:
 
         import httpx2
 
+        from .wire import Transport
+
         is_trusting = tls or (self._proxy or "").startswith("https:")
         verify = _trusted(self._ca_file) if is_trusting else _no_authorities()
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
         if self._proxy is None and not any(map(getproxies().get, _PROXIED)):
             # What a client would add to that (cookies, redirects, a choice of proxies) is not
             # wanted here, and costs a tenth of a request.
-            direct = httpx2.AsyncHTTPTransport(verify=verify, limits=limits)
+            direct = Transport(verify=verify, limits=limits)
             group = _Group(send=direct.handle_async_request, close=direct.aclose, tls=tls)
         else:
             client = self._client(verify, limits)
