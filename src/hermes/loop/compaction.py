@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from hermes.core import json
-from hermes.core.budget import Excess
 from hermes.core.chat import ChatMessage, ToolMessage, Usage, estimate_tokens
 from hermes.core.codec import sha256
 from hermes.core.events import ContextCompacted, Fault, ModelFailed, ModelRequested
@@ -21,6 +20,7 @@ from hermes.tools.policy import origins_line
 from . import standing
 from .context import Context, recent_from, tokens_of
 from .journal import Journal
+from .purse import Purse
 from .setup import RunSetup
 from .state import TOO_LONG, RunState
 from .summary import SummaryRequest, border_of, upto_of
@@ -47,7 +47,7 @@ class Compaction:
         setup: Of the run; without a window nothing is ever done.
         journal: Of the task.
         context: Makes the requests.
-        excess: The bound that forbids a model call beside the turns, or None.
+        purse: Knows the bounds that a model call beside the turns would reach.
     """
 
     def __init__(
@@ -55,11 +55,10 @@ class Compaction:
         setup: RunSetup,
         journal: Journal,
         context: Context,
-        *,
-        excess: Callable[[], Excess | None],
+        purse: Purse,
     ) -> None:
         self._setup, self._journal, self._context = setup, journal, context
-        self._excess = excess
+        self._purse = purse
         self._replayed: set[str] = set()
         self._instruction = setup.prompts.text("summary")
 
@@ -219,7 +218,11 @@ class Compaction:
             return False
         replaced = self._replaced(state, border)
         whole = self._context.estimate(state)
-        return replaced >= whole * _LEAST_FREED * 2 and self._excess() is None
+        return replaced >= whole * _LEAST_FREED * 2 and self._can_pay()
+
+    def _can_pay(self) -> bool:
+        counts = self._purse.counts_tokens
+        return self._purse.known(self._context.size(self._journal.state) if counts else 0) is None
 
     def _replaced(self, state: RunState, border: int) -> int:
         """Tokens of what a summary up to a border stands for, as they are sent now, estimated."""

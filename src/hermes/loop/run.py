@@ -74,7 +74,7 @@ class Run:
         self._calls = Calls(setup, journal, reader, clock, guard, self._purse)
         self._offer = Offer(setup, guard)
         self._context = Context(setup.opening, tools_tokens=setup.registry.tokens)
-        self._compaction = Compaction(setup, journal, self._context, excess=self._excess_beside)
+        self._compaction = Compaction(setup, journal, self._context, self._purse)
         self._system = ""
         self._words: list[str] = []
         self._thoughts: list[str] = []
@@ -150,10 +150,6 @@ class Run:
         if repair:
             return f"/turn{state.turn}/model{state.model_calls + 1}"
         return f"/turn{state.turn + 1}/model1"
-
-    def _excess_beside(self) -> Excess | None:
-        """The bound that forbids a model call beside the turns."""
-        return self._purse.known(self._prompt_tokens())
 
     def _prompt_tokens(self) -> int:
         """Of the next request, by an estimate, where its size is asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -55,6 +56,26 @@ async def play(
 
 def tool_texts(model: ScriptedModel) -> list[str]:
     return [m.text for m in model.requests[-1].messages if isinstance(m, ToolMessage)]
+
+
+async def test_a_run_that_has_ended_leaves_nothing_to_the_collector() -> None:
+    async with Hermes("memory://") as app:
+        model = ScriptedModel([call("stock", article="lamp"), "12"] * 2)
+        agent = Agent(tools=[stock], model=model)
+        await app.run(agent, "count the lamps")
+        gc.collect()
+        gc.disable()
+        try:
+            await app.run(agent, "count the lamps")
+            model.requests.clear()  # which lead back to their run
+            gc.set_debug(gc.DEBUG_SAVEALL)
+            gc.collect()
+            left = {type(item).__qualname__ for item in gc.garbage}
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+    assert left & {"Run", "Journal", "RunState", "AgentResponse"} == set()
 
 
 async def test_a_question_goes_through_model_and_tool_to_an_answer() -> None:
