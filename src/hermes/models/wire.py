@@ -10,8 +10,9 @@ import asyncio
 import select
 import socket
 import ssl
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from ipaddress import ip_address
 
 import anyio
 import httpcore2
@@ -56,18 +57,46 @@ class _Network(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> Wire:
-        loop = asyncio.get_running_loop()
-        here = None if local_address is None else (local_address, 0)
         with _connecting(), anyio.fail_after(timeout):
-            if isinstance(loop, asyncio.BaseEventLoop):
-                _, wire = await loop.create_connection(
-                    self._wire, host, port, local_addr=here, happy_eyeballs_delay=_NEXT_ADDRESS_S
-                )
-            else:  # such as uvloop's, which does not know that
-                _, wire = await loop.create_connection(self._wire, host, port, local_addr=here)
+            wire = await self._first_of(await _addresses(host, port), port, local_address)
         for option in socket_options or ():
             wire.socket.setsockopt(*option)  # pyright: ignore[reportArgumentType, reportCallIssue]
         return wire
+
+    async def _first_of(self, addresses: Sequence[str], port: int, here: str | None) -> Wire:
+        """A connection to the first address that answers; each gets a start before the next.
+
+        asyncio can do that too, but loses a connection that stands as it is cancelled.
+        """
+        loop, local = asyncio.get_running_loop(), (here, 0) if here else None
+        made: list[Wire] = []
+        faults: list[OSError] = []
+
+        async def attempt(address: str, is_over: anyio.Event) -> None:
+            try:
+                _, wire = await loop.create_connection(self._wire, address, port, local_addr=local)
+            except OSError as exc:
+                faults.append(exc)
+                is_over.set()
+            else:
+                made.append(wire)
+                group.cancel_scope.cancel()
+
+        try:
+            async with anyio.create_task_group() as group:
+                for address in addresses:
+                    group.start_soon(attempt, address, is_over := anyio.Event())
+                    with anyio.move_on_after(_NEXT_ADDRESS_S):
+                        await is_over.wait()
+        except BaseException:
+            for wire in made:
+                wire.abort()
+            raise
+        for wire in made[1:]:
+            wire.abort()
+        if not made:
+            raise OSError("; ".join(map(str, faults)))
+        return made[0]
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
@@ -159,6 +188,10 @@ class Wire(httpcore2.AsyncNetworkStream, asyncio.BufferedProtocol):
         """End the connection, politely where that takes no time."""
         self._transport.close()
         await asyncio.sleep(0)
+        self.abort()
+
+    def abort(self) -> None:
+        """End the connection at once."""
         self._transport.abort()
 
     async def start_tls(
@@ -175,7 +208,7 @@ class Wire(httpcore2.AsyncNetworkStream, asyncio.BufferedProtocol):
                     self._transport, self, ssl_context, server_hostname=server_hostname
                 )
         except BaseException:
-            self._transport.abort()
+            self.abort()
             raise
         assert secure is not None
         self._transport = secure
@@ -196,6 +229,16 @@ class Wire(httpcore2.AsyncNetworkStream, asyncio.BufferedProtocol):
                 return self._transport.get_extra_info("peername")
             case _:
                 return None
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """What a name stands for, the preferred addresses first; an address is one already."""
+    try:
+        return [str(ip_address(host))]
+    except ValueError:
+        pass
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
 def _wake(waiting: asyncio.Future[None] | None) -> None:

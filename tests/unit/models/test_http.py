@@ -1,10 +1,8 @@
 """Proxies and certificates: a real proxy and a real TLS server, on loopback."""
 
 import asyncio
-import ssl
-import subprocess
 import traceback
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
@@ -14,6 +12,7 @@ import pytest
 from hermes.core.chat import UserMessage
 from hermes.errors import ConfigError, ModelError
 from hermes.models import ClientPool, ModelRequest, OpenAIModel
+from tests.certificates import tls
 from tests.web import Reply, Seen, Web
 
 ASK = ModelRequest(messages=[UserMessage(text="hi")])
@@ -100,24 +99,6 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("ca")
-    key, cert, both = (folder / name for name in ("key.pem", "cert.pem", "both.pem"))
-    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
-    words += ["-nodes", "-days", "2", "-subj", "/CN=models.test", "-keyout", str(key)]
-    words += ["-addext", "subjectAltName=DNS:models.test,DNS:localhost", "-out", str(cert)]
-    subprocess.run(words, check=True, capture_output=True, timeout=30)
-    both.write_bytes(key.read_bytes() + cert.read_bytes())
-    yield cert
-
-
-def tls(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate.with_name("both.pem"))
-    return context
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
