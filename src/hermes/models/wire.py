@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from ipaddress import ip_address
+from typing import cast
 
 import anyio
 import httpcore2
@@ -121,8 +122,8 @@ class Wire(httpcore2.AsyncNetworkStream, asyncio.BufferedProtocol):
     # --- what the event loop calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Of other loops, such as uvloop's, it is one by its methods alone.
+        self._transport = cast("asyncio.Transport", transport)
         self.socket = transport.get_extra_info("socket")
         self._poll = select.poll()
         self._poll.register(self.socket.fileno(), select.POLLIN)
