@@ -17,6 +17,7 @@ import httpx2
 
 from hermes.tools.web.client import WebClient
 from hermes.tools.web.guard import WebPolicy
+from tests.servers import let_in
 
 PUBLIC = "93.184.216.34"
 
@@ -94,6 +95,7 @@ class Web:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        await let_in()
         for writer in tuple(self._open):
             writer.transport.abort()
         await self._server.wait_closed()

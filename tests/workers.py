@@ -17,6 +17,7 @@ from anyio.abc import Process
 from hermes.agents import Launch
 from hermes.app import Agent, Hermes, RunOptions
 from hermes.core.task import Task
+from tests.servers import let_in
 
 PATIENCE_S = 30.0
 
@@ -254,6 +255,7 @@ class HeldModel:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        await let_in()
         for writer in tuple(self._open):
             writer.transport.abort()
         await self._server.wait_closed()

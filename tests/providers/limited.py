@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Self
 
+from tests.servers import let_in
+
 ANSWER = json.dumps(
     {
         "model": "test-model",
@@ -47,6 +49,7 @@ class LimitedServer:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        await let_in()
         for writer in tuple(self._writers):
             writer.transport.abort()
         await self._server.wait_closed()

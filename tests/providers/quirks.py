@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from tests.servers import let_in
+
 Object = Mapping[str, object]
 
 JSON = "application/json"
@@ -225,6 +227,7 @@ class QuirkServer:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        await let_in()
         serving = [task for task in self._open.values() if task is not None]
         for writer in self._open:
             writer.transport.abort()

@@ -28,6 +28,7 @@ if not __package__:  # started as a program
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.providers.shapes import SHAPES, Object, Reply
+from tests.servers import let_in
 
 Headers = Mapping[str, str]
 
@@ -73,6 +74,7 @@ class ProviderServer:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
+        await let_in()
         for writer in tuple(self._open):
             writer.transport.abort()
         await self._server.wait_closed()

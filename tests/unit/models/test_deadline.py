@@ -17,6 +17,7 @@ from hermes.models import Model, ModelRequest, OpenAIModel, TextDelta
 from hermes.models.anthropic import AnthropicModel
 from hermes.models.checkup import Checkup
 from hermes.testing import FakeClock
+from tests.servers import let_in
 
 ASK = ModelRequest(messages=[UserMessage(text="hi")])
 CHAT = b'data: {"choices":[{"index":0,"delta":{"content":"more "}}]}\n\n'
@@ -53,6 +54,7 @@ async def trickling(
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        await let_in()
 
 
 def chat(url: str, clock: FakeClock) -> Model:
@@ -107,6 +109,7 @@ async def test_a_wait_is_broken_off_when_the_time_is_over() -> None:
         with pytest.raises(ModelError, match=r"had not ended its reply after 0\.01 s"):
             await model.reply(ASK)
         await model.aclose()
+        await let_in()
 
 
 async def test_what_only_keeps_the_connection_alive_is_no_reply() -> None:

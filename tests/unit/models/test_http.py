@@ -13,6 +13,7 @@ from hermes.core.chat import UserMessage
 from hermes.errors import ConfigError, ModelError
 from hermes.models import ClientPool, ModelRequest, OpenAIModel
 from tests.certificates import tls
+from tests.servers import let_in
 from tests.web import Reply, Seen, Web
 
 ASK = ModelRequest(messages=[UserMessage(text="hi")])
@@ -44,6 +45,7 @@ class Proxy:
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+        await let_in()
         for writer in tuple(self._open):
             writer.transport.abort()
         await self._server.wait_closed()

@@ -16,6 +16,7 @@ import pytest
 
 from hermes.models.wire import Transport
 from tests.certificates import tls
+from tests.servers import let_in
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -46,6 +47,7 @@ async def serving(
         yield server.sockets[0].getsockname()[1], made
     finally:
         server.close()
+        await let_in()
         for writer in tuple(open_):
             writer.transport.abort()
         await server.wait_closed()
